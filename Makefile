@@ -1,0 +1,69 @@
+# Everything a person or CI does here. Needs GNU make and a Python >= 3.11, nothing else.
+
+REPLICAS ?= 3
+PORT     ?= 8080
+TESTS    ?= tests
+JOBS     ?= auto
+PYTHON   ?=
+
+VENV      := .venv
+RUN       := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install up demo down status test check format lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Make .venv with exactly what requirements.lock names
+
+up: $(INSTALLED) ## Run the local cluster in the foreground (REPLICAS=3 PORT=8080)
+	@$(RUN) -m deploy.cluster up --replicas $(REPLICAS) --port $(PORT) $(if $(wildcard .env),--env-file .env)
+
+demo: $(INSTALLED) ## Drive the running cluster as a user would; fails if a promise broke
+	@$(RUN) -m deploy.demo
+
+down: $(INSTALLED) ## Stop the local cluster
+	@$(RUN) -m deploy.cluster down
+
+status: $(INSTALLED) ## Show the replicas of the local cluster
+	@$(RUN) -m deploy.cluster status
+
+test: $(INSTALLED) ## Run the tests (TESTS=tests/unit JOBS=auto)
+	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
+
+check: $(INSTALLED) ## Lint, format check, types, import contracts
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(VENV)/bin/lint-imports
+
+format: $(INSTALLED) ## Format and sort imports
+	@$(RUN) -m ruff check --select I --fix .
+	@$(RUN) -m ruff format .
+
+lock: $(INSTALLED) ## Resolve pyproject.toml anew into requirements.lock
+	@$(VENV)/bin/uv lock --quiet --upgrade
+	@$(VENV)/bin/uv export --quiet --frozen --all-groups --no-emit-project --no-header --no-annotate -o requirements.lock
+
+clean: ## Remove .venv, caches and the local cluster's files
+	@if [ -x $(RUN) ] && [ -e .agui/cluster.json ]; then $(RUN) -m deploy.cluster down; fi
+	@rm -rf $(VENV) .agui .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name node_modules -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN):
+	@for python in $(PYTHON) python3 python python3.14 python3.13 python3.12 python3.11; do \
+	    if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        "$$python" -m venv --clear $(VENV) && exit 0; \
+	    fi; \
+	done; \
+	echo 'No Python >= 3.11 with venv and ensurepip found; name one: make install PYTHON=/path/to/python3' >&2; exit 1
+
+# The installer comes from the lock as well, so that everything is checked by hash; then it installs the rest.
+$(INSTALLED): requirements.lock | $(RUN)
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/installer.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/installer.txt
+	@$(VENV)/bin/uv pip sync --quiet --python $(RUN) --require-hashes requirements.lock
+	@touch $@
