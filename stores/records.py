@@ -1,0 +1,319 @@
+"""The values that get stored: frozen, and JSON in and out with a format number."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, NewType
+
+from stores.errors import UnknownFormat
+
+FORMAT = 1
+"""Written into every stored value; a reader that meets another number fails closed."""
+
+Scope = NewType("Scope", str)
+"""The authorization boundary a caller was resolved to; part of every key, never taken from a body."""
+
+Json = dict[str, Any]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadKey:
+    """Names one AG-UI thread of one agent inside one scope; it identifies, it never authorises."""
+
+    scope: Scope
+    agent: str
+    thread_id: str
+
+
+class EffectKind(StrEnum):
+    """What a tool's effect can promise when a call is repeated."""
+
+    NONE = "none"
+    IDEMPOTENT = "idempotent"
+    TRANSACTIONAL = "transactional"
+    UNSAFE = "unsafe"
+
+
+class OccurrenceState(StrEnum):
+    """Where one approval-gated call stands. The first three live in the record, the rest in run rows."""
+
+    PENDING = "pending"
+    DECIDED = "decided"
+    INDETERMINATE = "indeterminate"
+    FINISHED = "finished"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class Verdict(StrEnum):
+    """What a person decided about one occurrence."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CANCEL = "cancel"
+
+
+class RunState(StrEnum):
+    """How far a run got. `failed` keeps nothing but that it failed: the same input may run again."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer to one interrupt.
+
+    `arguments` is the canonical JSON that will be executed (shown or edited); `digest` covers the
+    verdict and, for an approval, the tool and those arguments.
+    """
+
+    verdict: Verdict
+    arguments: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One approval-gated call that waits for authority, whatever aliases point to it.
+
+    Times are seconds of the store's clock. `upstream` is the form upstream keeps of it; only
+    `app/upstream.py` reads or writes what is inside.
+    """
+
+    interrupt_id: str
+    call_id: str
+    tool: str
+    kind: EffectKind
+    arguments: str
+    digest: str
+    run_id: str
+    created_at: float
+    expires_at: float
+    key_lifetime_seconds: float | None = None
+    aliases: tuple[str, ...] = ()
+    state: OccurrenceState = OccurrenceState.PENDING
+    decision: Decision | None = None
+    upstream: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The exclusive right of one run to work on a thread.
+
+    `attempt` is random and new per claim, `holder` names the process, `until` is the store's time after
+    which the claim counts as dead whatever its holder does.
+    """
+
+    attempt: str
+    holder: str
+    run_id: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a compare-and-set compares: the number of the change and the random id of the write.
+
+    The number alone is not safe: a store that lost a write can reach the same number again.
+    """
+
+    generation: int = 0
+    write_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is open in a thread: occurrences with their decisions, the pause that joins them, the claim.
+
+    `resume_run_id` is the run that brought the decisions, continued by whoever takes the thread over. `retries`
+    counts how often that run failed, `retry_at` is the store's time before which the reconciler leaves it alone.
+    """
+
+    version: Version = Version()
+    pause_id: str | None = None
+    occurrences: tuple[Occurrence, ...] = ()
+    claim: Claim | None = None
+    resume_run_id: str | None = None
+    retries: int = 0
+    retry_at: float | None = None
+
+    def find(self, name: str) -> Occurrence | None:
+        """Return the open occurrence that `name` points to (interrupt id first, then alias)."""
+        for occurrence in self.occurrences:
+            if occurrence.interrupt_id == name:
+                return occurrence
+        matches = [occurrence for occurrence in self.occurrences if name in occurrence.aliases]
+        return matches[0] if len(matches) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The client-replayable picture of a thread, with the pause it was taken in."""
+
+    messages: tuple[Json, ...] = ()
+    state: Json | None = None
+    interrupts: tuple[Json, ...] = ()
+    session_state: Json | None = None
+    pause_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """Core's `tool_approval` session state, with the pause it belongs to."""
+
+    pause_id: str | None = None
+    state: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returned, kept so that a repeat gets the same: serialised contents, or an error."""
+
+    contents: tuple[Json, ...] = ()
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The retained end of one occurrence: what was asked, what was decided, how it ended."""
+
+    interrupt_id: str
+    call_id: str
+    tool: str
+    arguments: str
+    state: OccurrenceState
+    decision: Decision | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a thread: its input by digest, how it ended, and what a duplicate is answered with.
+
+    `events` are the final messages and tool results as collapsed AG-UI events, `interrupts` those a
+    paused run ended with, `outcomes` the occurrences it brought to their end.
+    """
+
+    run_id: str
+    input_digest: str
+    state: RunState
+    attempt: str
+    outcomes: tuple[Outcome, ...] = ()
+    events: tuple[Json, ...] = ()
+    interrupts: tuple[Json, ...] = ()
+
+
+class EffectState(StrEnum):
+    """How far the effect of one answered interrupt got."""
+
+    RESERVED = "reserved"
+    BEGUN = "begun"
+    SETTLED = "settled"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One row of the effect ledger, as read."""
+
+    interrupt_id: str
+    state: EffectState
+    kind: EffectKind
+    digest: str
+    attempt: str | None
+    holder: str | None
+    until: float
+    begun_age_seconds: float | None = None
+    result: ToolResult | None = None
+    why: str | None = None
+
+
+def to_json(value: Record | Snapshot | Bag | Run | ToolResult) -> str:
+    """Serialise one stored value. A record's version and claim are columns of their own and left out."""
+    fields = asdict(value)
+    if isinstance(value, Record):
+        del fields["version"], fields["claim"]
+    text = json.dumps({"format": FORMAT, **fields}, ensure_ascii=False, separators=(",", ":"))
+    # Half of a character, as clients make that cut texts by their length, is no UTF-8 unless it is escaped.
+    return text if text.isascii() else _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def _opened(text: str | bytes) -> Json:
+    fields: Json = json.loads(text)
+    if fields.pop("format", None) != FORMAT:
+        raise UnknownFormat(f"A stored value has a format other than {FORMAT}.")
+    return fields
+
+
+def _decision(fields: Mapping[str, Any] | None) -> Decision | None:
+    if fields is None:
+        return None
+    return Decision(Verdict(fields["verdict"]), fields["arguments"], fields["digest"])
+
+
+def _occurrence(fields: Json) -> Occurrence:
+    return Occurrence(
+        **{
+            **fields,
+            "kind": EffectKind(fields["kind"]),
+            "state": OccurrenceState(fields["state"]),
+            "aliases": tuple(fields["aliases"]),
+            "decision": _decision(fields["decision"]),
+        }
+    )
+
+
+def _outcome(fields: Json) -> Outcome:
+    return Outcome(
+        **{
+            **fields,
+            "state": OccurrenceState(fields["state"]),
+            "aliases": tuple(fields["aliases"]),
+            "decision": _decision(fields["decision"]),
+        }
+    )
+
+
+def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -> Record:
+    """Read a record back; raises `UnknownFormat` for a number it does not know."""
+    fields = _opened(text)
+    occurrences = tuple(_occurrence(each) for each in fields.pop("occurrences"))
+    return Record(version=version, claim=claim, occurrences=occurrences, **fields)
+
+
+def snapshot_from_json(text: str | bytes) -> Snapshot:
+    """Read a snapshot back; raises `UnknownFormat` for a number it does not know."""
+    fields = _opened(text)
+    return Snapshot(**{**fields, **_tuples(fields, ("messages", "interrupts"))})
+
+
+def bag_from_json(text: str | bytes) -> Bag:
+    """Read a bag back; raises `UnknownFormat` for a number it does not know."""
+    return Bag(**_opened(text))
+
+
+def run_from_json(text: str | bytes) -> Run:
+    """Read a run back; raises `UnknownFormat` for a number it does not know."""
+    fields = _opened(text)
+    outcomes = tuple(_outcome(each) for each in fields.pop("outcomes"))
+    state = RunState(fields.pop("state"))
+    return Run(state=state, outcomes=outcomes, **{**fields, **_tuples(fields, ("events", "interrupts"))})
+
+
+def result_from_json(text: str | bytes) -> ToolResult:
+    """Read a tool result back; raises `UnknownFormat` for a number it does not know."""
+    fields = _opened(text)
+    return ToolResult(tuple(fields["contents"]), fields["is_error"])
+
+
+def _tuples(fields: Json, names: Sequence[str]) -> Json:
+    return {name: tuple(fields[name]) for name in names}
