@@ -178,7 +178,7 @@ class Change:
     one become findable by interrupt id and alias. `due_at` is when `due` shall name the thread if it has no claim
     (None: never); like the record it is replaced by every change.
     `batch` and `free` are for a store that shares its database with the ledger (`Stores.shared`) and are part of
-    the same atomic step: `batch` reserves, `free` is the attempt whose unsettled rows become free.
+    the same atomic step: `free` is the attempt whose unsettled rows become free, then `batch` reserves.
     """
 
     expected: Version
@@ -210,9 +210,7 @@ class Listed:
 class ThreadStore(Protocol):
     """Durable approval state and snapshot of every thread, committed together or not at all."""
 
-    async def open(
-        self, key: ThreadKey, *, run: Run, holder: str, claim_seconds: float, write_id: str
-    ) -> Opened:
+    async def open(self, key: ThreadKey, *, run: Run, holder: str, claim_seconds: float, write_id: str) -> Opened:
         """Take the claim for a run that decides nothing, if nothing stands in its way.
 
         Atomic. Claims (until = the store's now + `claim_seconds`, under `run.attempt`) and inserts `run` only if the
@@ -273,7 +271,10 @@ class EffectLedger(Protocol):
         ...
 
     async def begin(self, key: ThreadKey, *, interrupt_id: str, attempt: str) -> Began | Fenced:
-        """Record that the effect may start. Began if the row is reserved under this attempt, or begun by it already."""
+        """Record that the effect may start.
+
+        Began if the row is reserved under this attempt and was not freed since, or is begun by it already.
+        """
         ...
 
     async def settle(
@@ -328,9 +329,7 @@ class EffectLedger(Protocol):
 class CheckpointStore(Protocol):
     """Workflow checkpoints: opaque authenticated blobs with the few fields they are looked up by."""
 
-    async def save(
-        self, key: ThreadKey, *, checkpoint_id: str, workflow: str, blob: bytes, created_at: float
-    ) -> None:
+    async def save(self, key: ThreadKey, *, checkpoint_id: str, workflow: str, blob: bytes, created_at: float) -> None:
         """Insert or replace one checkpoint."""
         ...
 
