@@ -1,0 +1,120 @@
+"""Turns what a client sent for an interrupt into a decision, or says what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from app.errors import Code, Refusal
+from stores.records import Decision, Json, Verdict
+
+_VERDICT_KEYS = ("approved", "accepted")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One answer as it came in: the id it names (an interrupt or an alias), its status and payload.
+
+    `road` is where it stood in the request; the same answer may arrive by two roads, but not twice by one.
+    """
+
+    name: str
+    status: str
+    payload: Any
+    road: str
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a value: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(*parts: str) -> str:
+    """Return a digest over the parts and where each of them ends."""
+    hashed = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        hashed.update(len(encoded).to_bytes(8, "big") + encoded)
+    return hashed.hexdigest()
+
+
+def call_digest(tool: str, arguments: str) -> str:
+    """Return the digest of one exact call; `arguments` is its canonical JSON."""
+    return digest("call", tool, arguments)
+
+
+def decide(entry: Entry, *, tool: str, arguments: str) -> Decision | Refusal:
+    """Validate one answer against the call that was shown.
+
+    An approval may carry edited arguments, as `editedArgs` (a full replacement) or beside the verdict (a merge); only
+    names that were shown, with values of the shown JSON type, are taken. Values beside a rejection mean nothing.
+    """
+    if entry.status == "cancelled":
+        return Decision(Verdict.CANCEL, "", digest("cancel"))
+    if entry.status != "resolved":
+        return _invalid(entry, f"has the unsupported status '{entry.status}'; send resolved or cancelled")
+    payload = _as_object(entry.payload)
+    if payload is None:
+        return _invalid(entry, "must include an object payload")
+    is_approved = next((payload[key] for key in _VERDICT_KEYS if key in payload), None)
+    if not isinstance(is_approved, bool):
+        return _invalid(entry, "must include a boolean `approved`")
+    return _approve(entry, payload, tool, arguments) if is_approved else Decision(Verdict.REJECT, "", digest("reject"))
+
+
+def approval_digest(tool: str, arguments: str) -> str:
+    """Return the digest of approving one exact call: what is executed is held against it."""
+    return digest("approve", tool, arguments)
+
+
+def _approve(entry: Entry, payload: Json, tool: str, arguments: str) -> Decision | Refusal:
+    edited = _edited(entry, payload, cast(Json, json.loads(arguments)))
+    if isinstance(edited, Refusal):
+        return edited
+    text = canonical(edited)
+    return Decision(Verdict.APPROVE, text, approval_digest(tool, text))
+
+
+def _edited(entry: Entry, payload: Json, shown: Json) -> Json | Refusal:
+    merged = {key: value for key, value in payload.items() if key not in (*_VERDICT_KEYS, "editedArgs")}
+    replacement = payload.get("editedArgs")
+    if replacement is not None and (not isinstance(replacement, dict) or merged):
+        return _misfit(entry, "must give editedArgs as an object, and as the only edited arguments")
+    edits = cast(Json, replacement) if replacement is not None else merged
+    unknown = sorted(set(edits) - set(shown))
+    if unknown:
+        return _invalid(entry, f"edits '{unknown[0]}', which is not an argument of the call that was shown")
+    if replacement is not None and set(edits) != set(shown):
+        return _misfit(entry, f"must give every argument in editedArgs; '{min(set(shown) - set(edits))}' is missing")
+    for name, value in edits.items():
+        if not _same_json_type(shown[name], value):
+            return _misfit(entry, f"has a value of another JSON type for '{name}'")
+    return {**shown, **edits}
+
+
+def _same_json_type(shown: Any, given: Any) -> bool:
+    if isinstance(shown, bool) or isinstance(given, bool):
+        return isinstance(shown, bool) and isinstance(given, bool)
+    if isinstance(shown, int | float):
+        return isinstance(given, int | float)
+    return shown is None or isinstance(given, type(shown))
+
+
+def _as_object(payload: Any) -> Json | None:
+    if isinstance(payload, str):
+        try:
+            payload = json.loads(payload)
+        except ValueError:
+            return None
+    return dict(payload) if isinstance(payload, Mapping) else None
+
+
+def _invalid(entry: Entry, what: str) -> Refusal:
+    return Refusal(Code.RESUME_INVALID, f"The answer for interruptId '{entry.name}' {what}.")
+
+
+def _misfit(entry: Entry, what: str) -> Refusal:
+    return Refusal(Code.RESUME_INVALID_RESPONSE, f"The answer for interruptId '{entry.name}' {what}.")

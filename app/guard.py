@@ -1,0 +1,87 @@
+"""The outermost function middleware: an approved call runs through this run's claim and ledger, or not at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agent_framework import Content, FunctionInvocationContext, FunctionMiddleware, MiddlewareFailure
+
+from app.answers import approval_digest, canonical
+from app.effects import OPEN_ERRORS, RunEffects, ToolFailed
+from app.errors import RunRefused
+from app.tools import DidNotHappen, EffectCall, declared_effect, give_effect
+from stores.errors import StoreError
+from stores.records import EffectKind, ToolResult
+
+_log = logging.getLogger(__name__)
+
+
+class RecordedFailure(Exception):
+    """The tool failed, now or when it ran; core turns this into the text the model sees for a failed call."""
+
+
+class ApprovalGuard(FunctionMiddleware):
+    """Begins and settles each approved call of one run. It raises nothing but MiddlewareFailure before a call.
+
+    A plain exception before the call would make upstream record an error for a tool that never ran.
+    """
+
+    def __init__(self, effects: RunEffects) -> None:
+        self._effects = effects
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Let ungated calls through; run an approved one through the ledger and set its recorded result."""
+        if declared_effect(context.function).kind is EffectKind.NONE:
+            await call_next()
+            return
+        response = context.metadata.get("approval_response")
+        interrupt_id = context.metadata.get("function_call_occurrence_id")
+        digest = _approved_digest(response)
+        if digest is None or not isinstance(interrupt_id, str):
+            raise MiddlewareFailure("A gated call reached its tool without an approval.")
+        try:
+            result = await self._effects.perform(interrupt_id, digest, _call(context, call_next))
+        except (RunRefused, StoreError) as error:
+            raise MiddlewareFailure("The approved call could not be carried out.") from error
+        if result.is_error and not result.contents:
+            raise RecordedFailure(f"The tool '{context.function.name}' failed.")
+        context.result = [Content.from_dict(dict(content)) for content in result.contents]
+
+
+def _approved_digest(response: Any) -> str | None:
+    """Return the digest of exactly what upstream is about to execute, to be held against the decision's."""
+    if not isinstance(response, Content) or response.approved is not True or response.function_call is None:
+        return None
+    arguments = canonical(dict(response.function_call.parse_arguments() or {}))
+    return approval_digest(response.function_call.name or "", arguments)
+
+
+def _call(
+    context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+) -> Callable[[EffectCall], Awaitable[ToolResult]]:
+    async def call(effect: EffectCall) -> ToolResult:
+        give_effect(context, effect)
+        try:
+            await call_next()
+        except (*OPEN_ERRORS, MiddlewareFailure):
+            raise
+        except DidNotHappen as error:
+            raise ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True)) from error
+        except Exception as error:
+            _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)
+            raise ToolFailed(ToolResult(is_error=True)) from error
+        return ToolResult(_contents(context.result))
+
+    return call
+
+
+def _contents(result: Any) -> tuple[dict[str, Any], ...]:
+    if isinstance(result, list) and all(isinstance(each, Content) for each in result):
+        return tuple(each.to_dict() for each in result)
+    return (_text(str(result)),)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return Content.from_text(text).to_dict()

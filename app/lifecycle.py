@@ -1,0 +1,182 @@
+"""The approval rules that change what is stored, as pure functions: (record, event, now) -> record or refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.answers import digest
+from app.errors import Code, Refusal
+from stores.ports import (
+    Batch,
+    Begun,
+    Closed,
+    DigestMismatch,
+    Held,
+    Loaded,
+    Reservation,
+    ReserveAnswer,
+    Reserved,
+    Settled,
+)
+from stores.records import Claim, EffectKind, Occurrence, OccurrenceState, Outcome, Record, Verdict
+
+RETRY_SECONDS = 1.0
+"""First pause before a resume that failed is repeated; doubled each time."""
+DOUBT_SECONDS = 5.0
+"""First pause between two questions about an occurrence in doubt; doubled each time, up to 43 minutes."""
+
+_ENDS = {
+    Verdict.APPROVE: OccurrenceState.FINISHED,
+    Verdict.REJECT: OccurrenceState.REJECTED,
+    Verdict.CANCEL: OccurrenceState.CANCELLED,
+}
+_CLOSE_REASONS = {Verdict.REJECT: "rejected", Verdict.CANCEL: "cancelled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The run may claim the thread with these decided occurrences (none for a plain run)."""
+
+    occurrences: tuple[Occurrence, ...]
+
+    @property
+    def input_digest(self) -> str:
+        """The digest of all decisions of the batch: what makes one resume the same as another."""
+        parts = sorted((each.interrupt_id, each.decision.digest) for each in self.occurrences if each.decision)
+        return digest("resume", *(text for part in parts for text in part))
+
+
+def is_live(claim: Claim | None, *, now: float, dead: Collection[str]) -> bool:
+    """A claim is live while its own `until` has not passed and its holder is not known to be dead."""
+    return claim is not None and claim.until > now and claim.holder not in dead
+
+
+def batch_of(grant: Grant, claim: Claim, *, dead: Collection[str], begin_idempotent: bool) -> Batch:
+    """Return the ledger rows a claim needs: approved calls reserved, rejected and cancelled ones closed."""
+    approve: list[Reservation] = []
+    close: dict[str, str] = {}
+    for each in grant.occurrences:
+        assert each.decision is not None, "a grant holds decided occurrences only"
+        if each.decision.verdict is Verdict.APPROVE:
+            is_begun = begin_idempotent and each.kind is EffectKind.IDEMPOTENT
+            row = Reservation(each.interrupt_id, each.kind, each.decision.digest, each.key_lifetime_seconds, is_begun)
+            approve.append(row)
+        else:
+            close[each.interrupt_id] = _CLOSE_REASONS[each.decision.verdict]
+    return Batch(claim.attempt, claim.holder, claim.until, tuple(approve), close, tuple(dead))
+
+
+def is_reserved(batch: Batch, answers: Mapping[str, ReserveAnswer]) -> bool:
+    """Say whether a ledger took a whole batch."""
+    is_approved = all(isinstance(answers.get(row.interrupt_id), Reserved | Settled) for row in batch.approve)
+    return is_approved and all(isinstance(answers.get(name), Closed) for name in batch.close)
+
+
+def not_reserved(record: Record, answers: Mapping[str, ReserveAnswer], *, now: float) -> tuple[Refusal, Record | None]:
+    """Say what a refused batch means, and what the record must become for it to follow its ledger."""
+    names = tuple(answers)
+    held = [answer for answer in answers.values() if isinstance(answer, Held)]
+    if held and all(answer.same for answer in held):
+        message = "A live replica is carrying out this very resume; send it again to get its answer."
+        return Refusal(Code.RESUME_IN_PROGRESS, message, names, RETRY_SECONDS), None
+    if held:
+        return Refusal(Code.THREAD_BUSY, "Another run holds this thread; retry later.", names, RETRY_SECONDS), None
+    approved = {each.interrupt_id for each in record.occurrences if _is_approved(each)}
+    doubtful = {
+        name for name, answer in answers.items() if name in approved and isinstance(answer, Begun | DigestMismatch)
+    }
+    if doubtful:
+        followed = release(record, in_doubt=doubtful, now=now)
+        return indeterminate(in_state(followed, OccurrenceState.INDETERMINATE)), followed
+    closed = next((name for name in approved if isinstance(answers.get(name), Closed)), None)
+    what = f"'{closed}' was closed before" if closed else "An effect of this thread has begun or ended"
+    return Refusal(Code.RESUME_CONFLICT, f"{what}; the answer can not be taken. Reload the thread.", names), None
+
+
+def finish(*, pending: tuple[Occurrence, ...], pause_id: str | None) -> Record:
+    """Return the record after a run committed: what it decided is gone, what it raised is open, no claim."""
+    return Record(pause_id=pause_id if pending else None, occurrences=pending)
+
+
+def outcomes_of(record: Record, ended: Collection[str]) -> tuple[Outcome, ...] | None:
+    """Return the outcomes of the decided occurrences, or None if one of them has not come to its end."""
+    if any(_is_approved(each) and each.interrupt_id not in ended for each in record.occurrences):
+        return None
+    return tuple(outcome_of(each, _ENDS[each.decision.verdict]) for each in record.occurrences if each.decision)
+
+
+def outcome_of(occurrence: Occurrence, state: OccurrenceState) -> Outcome:
+    """Return the retained end of one occurrence."""
+    return Outcome(
+        interrupt_id=occurrence.interrupt_id,
+        call_id=occurrence.call_id,
+        tool=occurrence.tool,
+        arguments=occurrence.arguments,
+        state=state,
+        decision=occurrence.decision,
+        aliases=occurrence.aliases,
+    )
+
+
+def release(record: Record, *, in_doubt: Collection[str], now: float) -> Record:
+    """Drop the claim only: decisions stay, named occurrences turn indeterminate, the next try waits a little longer."""
+    occurrences = tuple(
+        replace(each, state=OccurrenceState.INDETERMINATE) if each.interrupt_id in in_doubt else each
+        for each in record.occurrences
+    )
+    pause = RETRY_SECONDS * 2.0 ** min(record.retries, 10)
+    return replace(record, occurrences=occurrences, claim=None, retries=record.retries + 1, retry_at=now + pause)
+
+
+def end_of_doubt(record: Record, settled: Collection[str]) -> Record | None:
+    """Turn indeterminate occurrences whose effect has a result after all back to decided; None if there are none."""
+    names = {each.interrupt_id for each in in_state(record, OccurrenceState.INDETERMINATE)} & set(settled)
+    if not names:
+        return None
+    occurrences = tuple(
+        replace(each, state=OccurrenceState.DECIDED) if each.interrupt_id in names else each
+        for each in record.occurrences
+    )
+    return replace(record, occurrences=occurrences, retries=0, retry_at=None)
+
+
+def expired(loaded: Loaded) -> tuple[Occurrence, ...]:
+    """Return the pending occurrences if every open one is pending and past its time; nothing else expires."""
+    occurrences = loaded.record.occurrences
+    if loaded.record.claim is not None or not_in_state(loaded.record, OccurrenceState.PENDING):
+        return ()
+    return occurrences if all(each.expires_at <= loaded.now for each in occurrences) else ()
+
+
+def due_at(record: Record, *, now: float, retries_max: int) -> float | None:
+    """When a thread without a claim wants attention next: expiry, the next try, the next question to the ledger."""
+    if in_state(record, OccurrenceState.INDETERMINATE):
+        return now + DOUBT_SECONDS * 2.0 ** min(record.retries, 9)
+    pending = in_state(record, OccurrenceState.PENDING)
+    if pending:
+        return max(each.expires_at for each in pending)
+    if not record.occurrences or record.retries > retries_max:
+        return None
+    return record.retry_at or now
+
+
+def indeterminate(in_doubt: Sequence[Occurrence]) -> Refusal:
+    """Refuse because a call may have run and left no result; it names the calls and waits for an operator."""
+    names = tuple(each.interrupt_id for each in in_doubt)
+    message = f"The call '{in_doubt[0].tool}' ({names[0]}) may have run and left no result; an operator must say which."
+    return Refusal(Code.OUTCOME_INDETERMINATE, message, names)
+
+
+def _is_approved(occurrence: Occurrence) -> bool:
+    return occurrence.decision is not None and occurrence.decision.verdict is Verdict.APPROVE
+
+
+def in_state(record: Record, state: OccurrenceState) -> list[Occurrence]:
+    """Return the open occurrences in this state."""
+    return [each for each in record.occurrences if each.state is state]
+
+
+def not_in_state(record: Record, state: OccurrenceState) -> list[Occurrence]:
+    """Return the open occurrences in any other state."""
+    return [each for each in record.occurrences if each.state is not state]

@@ -1,0 +1,132 @@
+"""The composition root: builds everything from the settings and hands it down. Read this file first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+
+import httpx
+from agent_framework_ag_ui import add_agent_framework_fastapi_endpoint
+from fastapi import Depends, FastAPI
+from sse_starlette.sse import AppStatus
+
+from app.agents.models import make_model
+from app.agents.payments import build_agent
+from app.authority import ApprovalAuthority
+from app.body_limit import BodyLimit
+from app.drain import Drain, on_stop_signal
+from app.effects import EffectLimits
+from app.health import health_routes, not_draining
+from app.reconciler import Reconciler
+from app.replica_header import ReplicaHeader
+from app.replicas import Replica
+from app.runner import HostAgent, RunLimits
+from app.scope import scope_resolver
+from app.settings import Settings
+from app.steps import OnStep, no_step
+from app.storable_text import storable_text
+from app.upkeep import Upkeep
+from stores import open_stores
+from stores.errors import StoreError
+from stores.ports import Stores
+
+
+def create_app_from_environment() -> FastAPI:
+    """Return a host configured by AGUI_* variables alone: what uvicorn's --factory is given."""
+    return create_app(Settings())
+
+
+def create_app(settings: Settings, *, stores: Stores | None = None, on_step: OnStep = no_step) -> FastAPI:
+    """Return the host. `stores` that are given are used and not closed; `on_step` is for tests alone."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # sse-starlette cuts every stream at SIGTERM; ours end when their runs do, within the drain's grace period.
+        AppStatus.enable_automatic_graceful_drain = False
+        async with AsyncExitStack() as stack:
+            opened = await stack.enter_async_context(_stores(settings) if stores is None else nullcontext(stores))
+            # Servers close idle connections after 5 s or more; a call on one that is just closing would be in doubt.
+            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2.0)
+            client = httpx.AsyncClient(base_url=settings.bank_url, timeout=settings.tool_seconds, limits=limits)
+            bank = await stack.enter_async_context(client)
+            await stack.enter_async_context(_serving(app, settings, opened, bank, on_step))
+            yield
+
+    app = FastAPI(title="AG-UI replicas", lifespan=lifespan)
+    app.add_middleware(BodyLimit, bytes_max=settings.body_bytes_max)
+    app.add_middleware(ReplicaHeader, name=settings.replica_name)
+    return app
+
+
+def _stores(settings: Settings) -> AbstractAsyncContextManager[Stores]:
+    return open_stores(
+        settings.stores.value,
+        database_url=settings.database_url,
+        timeout_seconds=settings.store_timeout_seconds,
+        pool_size=settings.store_pool_size,
+    )
+
+
+@asynccontextmanager
+async def _serving(
+    app: FastAPI, settings: Settings, stores: Stores, bank: httpx.AsyncClient, on_step: OnStep
+) -> AsyncIterator[None]:
+    """Register the agents, keep house while the host serves, and drain before it ends."""
+    drain = Drain()
+    replica = Replica(stores.replicas, lease_seconds=settings.lease_seconds, label=settings.replica_name)
+    upkeep = Upkeep(stores, holder=replica.holder, retries_max=settings.reconcile_retries_max)
+    claim_seconds = settings.run_seconds + settings.claim_margin_seconds
+    authority = ApprovalAuthority(stores, replica, upkeep, claim_seconds=claim_seconds, on_step=on_step)
+    model = make_model(settings)
+    payments = HostAgent(
+        "payments",
+        lambda: build_agent(model, bank=bank, transactional=stores.transactional),
+        authority=authority,
+        upkeep=upkeep,
+        stores=stores,
+        limits=_limits(settings),
+        drain=drain,
+        on_step=on_step,
+    )
+    agents = {payments.host_name: payments}
+    app.include_router(health_routes(drain, stores.check))
+    for name, agent in agents.items():
+        add_agent_framework_fastapi_endpoint(
+            app,
+            agent,
+            f"/agents/{name}",
+            dependencies=[Depends(not_draining(drain)), Depends(storable_text)],
+            authorization_scope_resolver=scope_resolver(settings),
+            keepalive_seconds=settings.keepalive_seconds,
+        )
+    reconciler = Reconciler(
+        stores.threads,
+        replica,
+        agents,
+        drain=drain,
+        batch=settings.reconcile_batch,
+        pause_seconds=settings.reconcile_seconds,
+    )
+    reconciling = asyncio.create_task(reconciler.run())
+    heart = asyncio.create_task(replica.run(upkeep.release_again))
+    try:
+        with on_stop_signal(lambda: drain.begin(settings.drain_seconds)):
+            yield
+    finally:
+        reconciling.cancel()
+        await drain.close(settings.drain_seconds)
+        heart.cancel()
+        await asyncio.gather(reconciling, heart, return_exceptions=True)
+        with suppress(StoreError):
+            await replica.leave()
+
+
+def _limits(settings: Settings) -> RunLimits:
+    transaction_seconds = min(settings.tool_seconds, settings.lease_seconds)
+    return RunLimits(
+        run_seconds=settings.run_seconds,
+        approval_seconds=settings.approval_seconds,
+        effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
+        stream_events_max=settings.stream_events_max,
+    )

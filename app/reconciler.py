@@ -1,0 +1,73 @@
+"""Hands threads that must go on to the runner: dead holders, expiry, doubt, decisions that nobody sends again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from app.drain import Drain
+from app.replicas import Replica
+from stores.errors import StoreError
+from stores.ports import ThreadStore
+from stores.records import ThreadKey
+
+_log = logging.getLogger(__name__)
+
+
+class TakesOver(Protocol):
+    """What a thread is handed to: the runner of its agent."""
+
+    async def take_over(self, key: ThreadKey) -> None:
+        """Bring a due thread on, with no client connected."""
+        ...
+
+
+class Reconciler:
+    """`run` repeats `run_once`; several replicas may do so at once, the compare-and-set decides who goes on."""
+
+    def __init__(
+        self,
+        threads: ThreadStore,
+        replica: Replica,
+        runners: Mapping[str, TakesOver],
+        *,
+        drain: Drain,
+        batch: int,
+        pause_seconds: float,
+    ) -> None:
+        self._threads = threads
+        self._replica = replica
+        self._runners = runners
+        self._drain = drain
+        self._batch = batch
+        self._pause_seconds = pause_seconds
+        self._under_way: set[ThreadKey] = set()
+
+    async def run(self) -> None:
+        """Repeat until cancelled; a store that is away is tried again in the next pass."""
+        while True:
+            try:
+                await self.run_once()
+            except StoreError as error:
+                _log.warning("Reconciling failed: %s", type(error).__name__)
+            await asyncio.sleep(self._pause_seconds)
+
+    async def run_once(self) -> int:
+        """Hand over the threads that are due, at most one batch at a time; answers how many."""
+        room = self._batch - len(self._under_way)
+        if room <= 0 or self._drain.is_draining:
+            return 0
+        due = await self._threads.due(alive=await self._replica.alive(), limit=room)
+        keys = [key for key in due if key not in self._under_way and key.agent in self._runners]
+        for key in keys:
+            self._under_way.add(key)
+            self._drain.start(self._hand_over(key))
+        return len(keys)
+
+    async def _hand_over(self, key: ThreadKey) -> None:
+        try:
+            await self._runners[key.agent].take_over(key)
+        finally:
+            self._under_way.discard(key)

@@ -1,0 +1,53 @@
+"""Upstream's snapshot store for one run: reads what the run was granted, keeps what it saves until the run commits."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from agent_framework_ag_ui import AGUIThreadSnapshot
+
+from stores.records import Snapshot
+
+
+class SnapshotBuffer:
+    """Satisfies upstream's AGUIThreadSnapshotStore. Nothing it is given reaches a store unless the run finishes."""
+
+    def __init__(self, snapshot: Snapshot | None) -> None:
+        self._latest = None if snapshot is None else to_upstream(snapshot)
+
+    async def get(self, *, scope: str, thread_id: str) -> AGUIThreadSnapshot | None:
+        """Return the run's picture of its thread."""
+        return deepcopy(self._latest)
+
+    async def save(self, *, scope: str, thread_id: str, snapshot: AGUIThreadSnapshot) -> None:
+        """Keep the newest picture."""
+        self._latest = deepcopy(snapshot)
+
+    async def delete(self, *, scope: str, thread_id: str) -> bool:
+        """Forget the picture."""
+        existed, self._latest = self._latest is not None, None
+        return existed
+
+    async def clear(self, *, scope: str | None = None) -> None:
+        """Forget the picture."""
+        self._latest = None
+
+    def snapshot(self) -> Snapshot:
+        """Return the newest picture as the value that gets stored."""
+        latest = self._latest or AGUIThreadSnapshot()
+        return Snapshot(
+            messages=tuple(latest.messages),
+            state=latest.state,
+            interrupts=tuple(latest.interrupt or ()),
+            session_state=latest.session_state,
+        )
+
+
+def to_upstream(snapshot: Snapshot) -> AGUIThreadSnapshot:
+    """Return a stored snapshot as upstream's."""
+    return AGUIThreadSnapshot(
+        messages=list(deepcopy(snapshot.messages)),
+        state=deepcopy(snapshot.state),
+        interrupt=list(deepcopy(snapshot.interrupts)) or None,
+        session_state=deepcopy(snapshot.session_state),
+    )

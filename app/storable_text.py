@@ -1,0 +1,32 @@
+"""Refuses requests with text that not every store and stream can carry: NUL characters and lone surrogates."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import HTTPException, Request, status
+
+_MAYBE = re.compile(rb"\\u0000|\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""How JSON spells such characters; also pairs of surrogates and escaped backslashes, which are fine."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+async def storable_text(request: Request) -> None:
+    """Pass a request on unless a text in it can not be stored. Raises HTTPException 422."""
+    if _MAYBE.search(await request.body()) and _has_unstorable(await request.json()):
+        detail = "The request has a text with a NUL character or half of a surrogate pair."
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, detail)
+
+
+def _has_unstorable(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and _UNSTORABLE.search(each):
+            return True
+    return False

@@ -1,0 +1,58 @@
+"""The values the authority and the runner exchange: a claim that was granted, and what the run leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stores.ports import Loaded, ReserveAnswer
+from stores.records import Bag, Claim, Json, Occurrence, Record, Run, Snapshot, ThreadKey
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A committed claim: what the run was granted, and what it needs to carry it out, finish or release it.
+
+    `deadline` is this process's monotonic time of the claim's `until`: no call starts after it.
+    """
+
+    key: ThreadKey
+    run: Run
+    record: Record
+    loaded: Loaded
+    deadline: float
+    answers: Mapping[str, ReserveAnswer] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> Claim:
+        """The claim this ticket stands for."""
+        assert self.record.claim is not None, "a ticket is made from a claimed record"
+        return self.record.claim
+
+    def now(self) -> float:
+        """The store's time, as far as this process can tell without asking."""
+        return self.claim.until - (self.deadline - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a run leaves: the picture of the thread, what it asked for, what it answered, and what it says."""
+
+    snapshot: Snapshot
+    bag: Bag
+    pending: tuple[Occurrence, ...]
+    pause_id: str | None
+    ended: frozenset[str]
+    events: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """What the holder knows of the calls of a claim it lets go.
+
+    `in_doubt` may have happened. `unstarted` were never started, though their begin, unanswered, may be recorded.
+    """
+
+    in_doubt: frozenset[str] = frozenset()
+    unstarted: frozenset[str] = frozenset()
