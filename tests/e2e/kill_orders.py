@@ -1,0 +1,63 @@
+"""Orders to kill a replica at a named step of a thread, and the log of those that were carried out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HITS = "hits.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A replica that was killed. `elsewhere` is the last step that its process saw of every other thread."""
+
+    at: float
+    thread_id: str
+    step: str
+    replica: str
+    elsewhere: dict[str, str]
+
+
+class KillOrders:
+    """One file per order in `folder`, named by its thread: a test places it, the replica that gets there takes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last_steps: dict[str, str] = {}
+
+    def place(self, thread_id: str, step: str) -> None:
+        """Order that the replica which takes this step of this thread next dies there."""
+        partial = self._folder / f".{thread_id}"
+        partial.write_text(step)
+        partial.rename(self._folder / thread_id)
+
+    def carry_out(self, thread_id: str, step: str) -> None:
+        """Kill this very process if that is what was ordered; each order is carried out once, by one process."""
+        self._last_steps[thread_id] = step
+        order = self._folder / thread_id
+        try:
+            if order.read_text() != step:
+                return
+            order.unlink()
+        except FileNotFoundError:
+            return
+        elsewhere = {name: last for name, last in self._last_steps.items() if name != thread_id}
+        self._log(Hit(time.time(), thread_id, step, os.environ["AGUI_REPLICA_NAME"], elsewhere))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hits(self) -> list[Hit]:
+        """Return the orders that were carried out, oldest first."""
+        log = self._folder / HITS
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [Hit(**json.loads(line)) for line in lines]
+
+    def _log(self, hit: Hit) -> None:
+        with (self._folder / HITS).open("a") as log:
+            log.write(json.dumps(asdict(hit)) + "\n")
+            log.flush()
+            os.fsync(log.fileno())

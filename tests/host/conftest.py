@@ -1,0 +1,46 @@
+"""Three hosts over one fresh world of every kind, and a bank of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.host.bank import Bank, open_bank
+from tests.host.hosts import Hosts
+from tests.host.worlds import World, memory_world, postgres_world, sqlite_world
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external_service)])
+def _fresh_world(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[World]:
+    if request.param == "memory":
+        return memory_world()
+    if request.param == "sqlite":
+        return sqlite_world(request.getfixturevalue("sqlite_template"), tmp_path)
+    return postgres_world(request.getfixturevalue("postgres_database"))
+
+
+@pytest.fixture(autouse=True)
+def _no_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All is plain HTTP here; reading every certificate authority there is takes 40 ms per client."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+
+
+@pytest.fixture
+async def bank(_no_certificates: None) -> AsyncIterator[Bank]:
+    """A bank that nobody else uses."""
+    async with open_bank() as bank:
+        yield bank
+
+
+@pytest.fixture
+async def hosts(_fresh_world: AbstractAsyncContextManager[World], bank: Bank) -> AsyncIterator[Hosts]:
+    """Three hosts: A is asked, B is answered to, C gets what comes twice. C shares its connections with A."""
+    async with _fresh_world as world, AsyncExitStack() as stack:
+        hosts = Hosts(world, bank.url, stack)
+        hosts.a, hosts.b = await hosts.start(), await hosts.start()
+        hosts.c = await hosts.start(like=hosts.a)
+        yield hosts

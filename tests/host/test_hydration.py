@@ -1,0 +1,94 @@
+"""Any host shows a thread as the live stream showed it, and showing it changes nothing in any store."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from tests.host.bank import Bank
+from tests.host.bodies import answers, approve, looks, says
+from tests.host.hosts import Hosts
+
+
+async def test_every_host_shows_the_card_that_the_live_stream_showed(hosts: Hosts) -> None:
+    live = await hosts.a.send(says("t", "pay INV-1 to ACME and wire INV-2 to Bolt"))
+
+    for host in (hosts.a, hosts.b, hosts.c):
+        shown = await host.show("t")
+        assert shown.interrupts == live.interrupts
+        assert shown.messages == live.messages
+        assert shown.states == ["pending", "pending"]
+
+
+async def test_a_card_says_what_to_approve_how_and_until_when(hosts: Hosts) -> None:
+    await hosts.a.send(says("t", "pay INV-1 to ACME"))
+
+    (card,) = (await hosts.b.show("t")).interrupts
+
+    assert card["id"].startswith("af-call-")
+    assert card["reason"] == "tool_call"
+    assert card["toolCallId"].startswith("call_")
+    assert card["responseSchema"]["properties"]["approved"]["type"] == "boolean"
+    assert "editedArgs" in card["responseSchema"]["properties"]
+    left = datetime.fromisoformat(card["expiresAt"]) - datetime.now(UTC)
+    assert timedelta(hours=23, minutes=55) < left <= timedelta(hours=24)
+    assert card["metadata"]["agui"]["pauseId"]
+
+
+async def test_showing_a_thread_changes_nothing_in_any_store(hosts: Hosts) -> None:
+    asked = await hosts.a.send(says("paused", "pay INV-1 to ACME"))
+    answered = await hosts.a.send(says("answered", "wire INV-2 to ACME"))
+    await hosts.a.send(answers("answered", approve(*answered.ids)))
+    before = await hosts.dump()
+    assert all(name in before for name in (*asked.ids, "INV-1", "INV-2"))
+
+    for host in (hosts.a, hosts.b, hosts.c):
+        for thread in ("paused", "answered", "never seen"):
+            await host.show(thread)
+            await host.show(thread, scope="bob")
+
+    assert await hosts.dump() == before
+
+
+async def test_an_answered_thread_shows_its_answer_and_no_card(hosts: Hosts) -> None:
+    asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
+    answered = await hosts.b.send(answers("t", approve(*asked.ids)))
+
+    shown = await hosts.c.show("t")
+
+    assert (shown.ids, shown.states) == ([], [])
+    assert shown.messages == answered.messages
+    assert [message["role"] for message in shown.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_another_scope_sees_nothing_of_a_thread(hosts: Hosts) -> None:
+    await hosts.a.send(says("t", "pay INV-1 to ACME"))
+
+    shown = await hosts.a.show("t", scope="bob")
+    unknown = await hosts.a.show("never seen", scope="bob")
+
+    assert [event["type"] for event in shown.events] == ["RUN_STARTED", "RUN_FINISHED"]
+    assert [event["type"] for event in unknown.events] == [event["type"] for event in shown.events]
+
+
+async def test_a_thread_whose_answer_is_being_carried_out_shows_it_as_decided(hosts: Hosts, bank: Bank) -> None:
+    asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
+    stop = hosts.b.steps.stop_at("before-effect")
+    answering = asyncio.create_task(hosts.b.send(answers("t", approve(*asked.ids))))
+    await stop.wait()
+
+    shown = await hosts.c.show("t")
+
+    assert (shown.ids, shown.states) == ([], ["decided"])
+    assert await bank.paid() == []
+    stop.go.set()
+    assert (await answering).code is None
+
+
+async def test_a_request_without_messages_only_looks_even_where_nothing_is(hosts: Hosts) -> None:
+    before = await hosts.dump()
+
+    shown = await hosts.a.send({**looks("t"), "state": {"any": "thing"}, "forwardedProps": {"command": {}}})
+
+    assert [event["type"] for event in shown.events] == ["RUN_STARTED", "RUN_FINISHED"]
+    assert await hosts.dump() == before
