@@ -65,5 +65,5 @@ $(RUN):
 $(INSTALLED): requirements.lock | $(RUN)
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/installer.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/installer.txt
-	@$(VENV)/bin/uv pip sync --quiet --python $(RUN) --require-hashes requirements.lock
+	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(RUN) --require-hashes requirements.lock
 	@touch $@

@@ -128,5 +128,6 @@ def _limits(settings: Settings) -> RunLimits:
         run_seconds=settings.run_seconds,
         approval_seconds=settings.approval_seconds,
         effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
+        id_length_max=settings.id_length_max,
         stream_events_max=settings.stream_events_max,
     )

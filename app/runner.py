@@ -42,11 +42,12 @@ _TOO_SLOW = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Seconds a run may take and an approval stays open, limits of its calls, events kept for a slow reader."""
+    """Seconds a run may take and an approval stays open, limits of its calls, ids, and events for a slow reader."""
 
     run_seconds: float
     approval_seconds: float
     effects: EffectLimits
+    id_length_max: int
     stream_events_max: int
 
 
@@ -118,8 +119,14 @@ class HostAgent(AgentFrameworkAgent):
         thread_id = str(data.get("thread_id") or data.get("threadId") or uuid4())
         run_id = str(data.get("run_id") or data.get("runId") or uuid4())
         data.update(thread_id=thread_id, run_id=run_id)
-        answers = take_answers(data)
+        answers = self._too_long(thread_id, run_id) or take_answers(data)
         return _Request(ThreadKey(Scope(scope), self.host_name, thread_id), run_id, answers, RunInput(data, kwargs))
+
+    def _too_long(self, *ids: str) -> Refusal | None:
+        if all(len(each) <= self._limits.id_length_max for each in ids):
+            return None
+        message = f"A thread or run id is longer than {self._limits.id_length_max} characters (AGUI_ID_LENGTH_MAX)."
+        return Refusal(Code.LIMIT_EXCEEDED, message)
 
     async def _serve(self, request: _Request, pipe: Pipe) -> None:
         """Answer one request; whatever happens, the stream ends with RUN_FINISHED or RUN_ERROR."""

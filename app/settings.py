@@ -74,6 +74,7 @@ class Settings(BaseSettings):
     )
 
     body_bytes_max: PositiveInt = Field(default=1_048_576, description="A larger request body gets 413.")
+    id_length_max: PositiveInt = Field(default=256, description="A longer thread or run id is refused.")
     stream_events_max: PositiveInt = Field(default=10_000, description="Events kept for a reader that does not read.")
 
     model: str = Field(default="scripted", description="The chat client; scripted is for development only.")

@@ -232,3 +232,13 @@ async def test_cancelling_needs_every_open_interrupt_too(hosts: Hosts) -> None:
 
     assert (await hosts.b.send(answers("t", cancel(asked.ids[0])))).code == MISSING
     assert await hosts.dump() == before
+
+
+@pytest.mark.parametrize("name", ["threadId", "runId"])
+async def test_an_id_longer_than_the_limit_is_refused(hosts: Hosts, bank: Bank, name: str) -> None:
+    before = await hosts.dump()
+
+    refused = await hosts.a.send({**says("t", "pay INV-1 to ACME"), name: "i" * 257})
+
+    assert refused.code == "LIMIT_EXCEEDED"
+    assert (await hosts.dump(), await bank.paid()) == (before, [])

@@ -16,7 +16,9 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "demo_refunds",
-        sa.Column("key", sa.Text, primary_key=True),
+        # The key is not unique, on purpose: a second refund must be there to be counted, not be hidden by a constraint.
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("key", sa.Text, nullable=False),
         sa.Column("invoice", sa.Text, nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
     )
