@@ -14,9 +14,13 @@ from stores.records import Decision, EffectKind, Occurrence, OccurrenceState, Ou
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answer from this retained run; nothing executes and nothing is written."""
+    """Answer from this retained run; nothing executes.
+
+    Nothing is written either, unless it is no repeat: then this very request left a stuck thread, and this is its end.
+    """
 
     run: Run
+    is_repeat: bool = True
 
 
 def start(loaded: Loaded, *, run_id: str, input_digest: str, dead: Collection[str]) -> Grant | Replay | Refusal:
@@ -58,6 +62,37 @@ def _other_run(known: Run | None, run_id: str, grant: Grant) -> Refusal | None:
     if known is None or known.run_id != run_id or known.input_digest == grant.input_digest:
         return None
     return Refusal(Code.RUN_ID_CONFLICT, f"Run '{run_id}' is recorded with other input; use a new run id.")
+
+
+def leaves_stuck(
+    loaded: Loaded,
+    entries: Sequence[Entry],
+    *,
+    tools: Mapping[str, EffectKind],
+    dead: Collection[str],
+    retries_max: int,
+    lost_effects: Collection[str],
+) -> bool:
+    """Say whether the answers cancel all of a decided thread that can not go on by itself any more.
+
+    Only then may a cancel undo a decision: a part of the pause or of the ledger is gone, or an approved tool, or the
+    reconciler has given up.
+    """
+    record = loaded.record
+    found = [record.find(each.name) for each in entries if each.status == "cancelled"]
+    cancelled = {each.interrupt_id for each in found if each is not None}
+    is_whole = len(cancelled) == len(entries) == len(record.occurrences) > 0
+    if not is_whole or is_live(record.claim, now=loaded.now, dead=dead):
+        return False
+    if in_state(record, OccurrenceState.INDETERMINATE) or not in_state(record, OccurrenceState.DECIDED):
+        return False
+    return bool(lost_effects) or record.retries > retries_max or _unfit(loaded, {}, tools) is not None
+
+
+def effect_lost(lost_effects: Collection[str]) -> Refusal:
+    """Refuse because a decided call has no row in the ledger: nobody can tell any more whether it ran."""
+    message = "The pause can not be resumed: its effect row is missing. Cancel it to go on."
+    return Refusal(Code.RESUME_STALE, message, tuple(lost_effects))
 
 
 def take_over(loaded: Loaded, *, tools: Mapping[str, EffectKind], dead: Collection[str]) -> Grant | None:

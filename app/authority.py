@@ -18,7 +18,7 @@ from app.tickets import Ending, Ticket
 from app.upkeep import Upkeep, again_if_in_doubt
 from stores.errors import StoreError, WriteInDoubt
 from stores.ports import Change, Loaded, Lost, NotReserved, ReserveAnswer, Saved, Stores
-from stores.records import Claim, EffectKind, EffectState, Record, Run, RunState, ThreadKey
+from stores.records import Claim, EffectKind, EffectState, OccurrenceState, Record, Run, RunState, ThreadKey
 
 COMPARES_MAX = 5
 """How often a change that lost its compare is decided anew before the caller is told to retry."""
@@ -70,8 +70,19 @@ class ApprovalAuthority:
                 continue
             dead = await self._dead(loaded)
             answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
+            lost = await self._lost_effects(key, loaded, dead)
+            retries_max = self._upkeep.retries_max
+            if admission.leaves_stuck(
+                loaded, entries, tools=tools, dead=dead, retries_max=retries_max, lost_effects=lost
+            ):
+                left = await self._upkeep.leave(key, loaded, run_id=run_id)
+                if left is None:
+                    continue
+                return left if isinstance(left, Refusal) else Replay(left, is_repeat=False)
             if not isinstance(answer, Grant):
                 return answer
+            if lost:
+                return admission.effect_lost(lost)
             run = Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
             claimed = await self._claim(key, loaded, run, answer, dead)
             if claimed is not None:
@@ -88,7 +99,7 @@ class ApprovalAuthority:
         if lifecycle.is_live(record.claim, now=loaded.now, dead=dead):
             return None
         grant = admission.take_over(loaded, tools=tools, dead=dead)
-        if grant is None:
+        if grant is None or await self._lost_effects(key, loaded, dead):
             await self._upkeep.put_off(key, loaded)
             return None
         run_id = record.claim.run_id if record.claim else record.resume_run_id
@@ -204,6 +215,15 @@ class ApprovalAuthority:
             due_at = self._upkeep.due_at(followed, loaded.now)
             await self._upkeep.save(key, Change(loaded.record.version, uuid4().hex, followed, due_at=due_at))
         return refusal
+
+    async def _lost_effects(self, key: ThreadKey, loaded: Loaded, dead: frozenset[str]) -> frozenset[str]:
+        """Return the decided calls without a row in the ledger: their decision and row were committed together."""
+        record = loaded.record
+        if lifecycle.is_live(record.claim, now=loaded.now, dead=dead):
+            return frozenset()
+        decided = {each.interrupt_id for each in lifecycle.in_state(record, OccurrenceState.DECIDED)}
+        rows = await self._stores.effects.read(key, interrupts=decided) if decided else {}
+        return frozenset(decided - rows.keys())
 
     async def _dead(self, loaded: Loaded) -> frozenset[str]:
         claim = loaded.record.claim

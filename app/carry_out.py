@@ -22,9 +22,8 @@ from app.steps import OnStep, Step
 from app.tickets import Ending, Ticket
 from app.tools import EffectDeclaration
 from app.transcript import Transcript, close_calls, open_interrupts
+from app.upkeep import CANCELLED_TEXT
 from stores.records import Bag, EffectKind, Json, Occurrence, Snapshot, Verdict
-
-CANCELLED_TEXT = "The approval was cancelled; the call was not run."
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,18 @@ from stores.ports import (
     Reserved,
     Settled,
 )
-from stores.records import Claim, EffectKind, Occurrence, OccurrenceState, Outcome, Record, Verdict
+from stores.records import (
+    Claim,
+    Decision,
+    EffectKind,
+    Occurrence,
+    OccurrenceState,
+    Outcome,
+    Record,
+    Run,
+    RunState,
+    Verdict,
+)
 
 RETRY_SECONDS = 1.0
 """First pause before a resume that failed is repeated; doubled each time."""
@@ -104,6 +115,19 @@ def outcomes_of(record: Record, ended: Collection[str]) -> tuple[Outcome, ...] |
     if any(_is_approved(each) and each.interrupt_id not in ended for each in record.occurrences):
         return None
     return tuple(outcome_of(each, _ENDS[each.decision.verdict]) for each in record.occurrences if each.decision)
+
+
+def left_run(record: Record, *, run_id: str, attempt: str, settled: Collection[str]) -> Run:
+    """Return the run that a cancel leaves of a stuck thread: settled calls finished, all others cancelled."""
+    cancel = Decision(Verdict.CANCEL, "", digest("cancel"))
+    outcomes = tuple(
+        outcome_of(each, OccurrenceState.FINISHED)
+        if each.interrupt_id in settled
+        else outcome_of(replace(each, decision=cancel), OccurrenceState.CANCELLED)
+        for each in record.occurrences
+    )
+    names = sorted(each.interrupt_id for each in record.occurrences)
+    return Run(run_id, digest("leave", *names), RunState.FINISHED, attempt, outcomes)
 
 
 def outcome_of(occurrence: Occurrence, state: OccurrenceState) -> Outcome:

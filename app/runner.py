@@ -152,8 +152,8 @@ class HostAgent(AgentFrameworkAgent):
         match admitted:
             case Refusal():
                 raise RunRefused(admitted)
-            case Replay(run):
-                for event in wire.replay(run, key, run_id):
+            case Replay(run, is_repeat):
+                for event in wire.replay(run, key, run_id, is_repeat=is_repeat):
                     pipe.put(event)
             case Ticket():
                 await self._go_on(admitted, request.input, pipe)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ag_ui.core import BaseEvent, EventType
 
-from stores.records import Json, Snapshot
+from stores.records import Json, Snapshot, ToolResult
 
 _KEPT = {EventType.TOOL_CALL_RESULT, EventType.TOOL_CALL_START, EventType.TEXT_MESSAGE_START}
 _DELTAS = {EventType.TEXT_MESSAGE_CONTENT: "messageId", EventType.TOOL_CALL_ARGS: "toolCallId"}
@@ -64,6 +64,14 @@ def open_interrupts(
         metadata = {**cast(Json, interrupt.get("metadata") or {}), "agui": {"pauseId": pause_id}}
         shown.append({**interrupt, "expiresAt": until, "metadata": metadata})
     return tuple(shown)
+
+
+def result_text(result: ToolResult | None, otherwise: str) -> str:
+    """Return what a transcript says of a call: the text of its result, or `otherwise` if it has none."""
+    if result is None:
+        return otherwise
+    texts = [str(content["text"]) for content in result.contents if content.get("text")]
+    return "\n".join(texts) or ("Error: Function failed." if result.is_error else "")
 
 
 def close_calls(snapshot: Snapshot, texts: Mapping[str, str]) -> Snapshot:

@@ -10,12 +10,14 @@ from uuid import uuid4
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from app import lifecycle
+from app.errors import Code, Refusal
 from app.tickets import LetGo, Ticket
-from app.transcript import close_calls
+from app.transcript import close_calls, result_text
 from stores.errors import StoreError, WriteInDoubt
 from stores.ports import Change, Closed, Loaded, Lost, NotReserved, Saved, Stores
 from stores.records import Bag, EffectState, OccurrenceState, Record, Run, RunState, Snapshot, ThreadKey
 
+CANCELLED_TEXT = "The approval was cancelled; the call was not run."
 EXPIRED_TEXT = "The approval expired before it was answered; the call was not run."
 
 _Answer = TypeVar("_Answer")
@@ -30,7 +32,7 @@ class Upkeep:
     def __init__(self, stores: Stores, *, holder: str, retries_max: int) -> None:
         self._stores = stores
         self._holder = holder
-        self._retries_max = retries_max
+        self.retries_max = retries_max
         self._unreleased: dict[str, tuple[ThreadKey, LetGo]] = {}
 
     async def save(self, key: ThreadKey, change: Change) -> Saved | Lost | NotReserved:
@@ -96,6 +98,37 @@ class Upkeep:
         await self.save(key, Change(loaded.record.version, uuid4().hex, record, due_at=due_at))
         return True
 
+    async def leave(self, key: ThreadKey, loaded: Loaded, *, run_id: str) -> Run | Refusal | None:
+        """End a stuck thread by what the ledger knows, ledger first; None if the thread must be read again.
+
+        A call with a result ends finished with it; one that began, or whose row is missing, is in doubt; the rest is
+        cancelled.
+        """
+        names = [each.interrupt_id for each in loaded.record.occurrences]
+        rows = await self._stores.effects.read(key, interrupts=names)
+        in_doubt = {name for name in names if name not in rows or rows[name].state is EffectState.BEGUN}
+        if in_doubt:
+            record = lifecycle.release(loaded.record, in_doubt=in_doubt, now=loaded.now)
+            due_at = self.due_at(record, loaded.now)
+            await self.save(key, Change(loaded.record.version, uuid4().hex, record, due_at=due_at))
+            return lifecycle.indeterminate(lifecycle.in_state(record, OccurrenceState.INDETERMINATE))
+        results = {name: row.result for name, row in rows.items() if row.result is not None}
+        cancelled = {name: "cancelled" for name in names if name not in results}
+        if cancelled and not isinstance(await self._stores.effects.close(key, interrupts=cancelled), Closed):
+            return Refusal(Code.THREAD_BUSY, "A call of this thread is still held; retry later.", tuple(names))
+        occurrences = loaded.record.occurrences
+        texts = {each.call_id: result_text(results.get(each.interrupt_id), CANCELLED_TEXT) for each in occurrences}
+        run = lifecycle.left_run(loaded.record, run_id=run_id, attempt=uuid4().hex, settled=results)
+        change = Change(
+            expected=loaded.record.version,
+            write_id=uuid4().hex,
+            record=lifecycle.finish(pending=(), pause_id=None),
+            snapshot=close_calls(loaded.snapshot or Snapshot(), texts),
+            bag=Bag(),
+            runs=(run,),
+        )
+        return run if isinstance(await self.save(key, change), Saved) else None
+
     async def put_off(self, key: ThreadKey, loaded: Loaded) -> None:
         """Let a due thread that can not go on by itself wait a little longer each time; drop a dead plain claim."""
         record = lifecycle.release(loaded.record, in_doubt=(), now=loaded.now)
@@ -105,7 +138,7 @@ class Upkeep:
 
     def due_at(self, record: Record, now: float) -> float | None:
         """When the reconciler shall look at the thread next."""
-        return lifecycle.due_at(record, now=now, retries_max=self._retries_max)
+        return lifecycle.due_at(record, now=now, retries_max=self.retries_max)
 
     async def _drop_claim(self, key: ThreadKey, record: Record, run: Run | None, let_go: LetGo, now: float) -> None:
         assert record.claim is not None, "only a claimed record is released"

@@ -23,10 +23,11 @@ def run_error(refusal: Refusal, *, is_definite: bool) -> RunErrorEvent:
     return RunErrorEvent(code=refusal.code.value, message=refusal.message, metadata=metadata)
 
 
-def replay(run: Run, key: ThreadKey, run_id: str) -> Sequence[BaseEvent]:
-    """Return the retained end of a run: tool results, final messages, and RUN_FINISHED marked as a replay."""
+def replay(run: Run, key: ThreadKey, run_id: str, *, is_repeat: bool) -> Sequence[BaseEvent]:
+    """Return the retained end of a run: tool results, final messages, RUN_FINISHED, marked if it is a replay."""
     finished = upstream.run_finished(key, run_id, run.interrupts)
-    finished.metadata = {**(finished.metadata or {}), "replay": True}
+    if is_repeat:
+        finished.metadata = {**(finished.metadata or {}), "replay": True}
     return [*(_EVENT.validate_python(event) for event in run.events), finished]
 
 
