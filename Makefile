@@ -63,6 +63,7 @@ $(RUN):
 
 # The installer comes from the lock as well, so that everything is checked by hash; then it installs the rest.
 $(INSTALLED): requirements.lock | $(RUN)
+	@echo 'Installing what requirements.lock names into $(VENV); the first time this takes about a minute.'
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/installer.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/installer.txt
 	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(RUN) --require-hashes requirements.lock

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.answers import Entry, decide
 from app.errors import Code, Refusal
-from app.lifecycle import RETRY_SECONDS, Grant, in_state, indeterminate, is_live, not_in_state
+from app.lifecycle import RETRY_SECONDS, Grant, in_state, indeterminate, is_live, left_digest, not_in_state
 from stores.ports import Loaded
 from stores.records import Decision, EffectKind, Occurrence, OccurrenceState, Outcome, Record, Run, RunState, Verdict
 
@@ -55,10 +55,11 @@ def resume(
         return decisions
     refusal = _not_now(loaded, decisions, dead=dead) or _unfit(loaded, decisions, tools)
     grant = Grant(tuple(_decided(each, decisions) for each in loaded.record.occurrences))
-    return refusal or _other_run(loaded.known, run_id, grant) or grant
+    return refusal or other_run(loaded.known, run_id, grant) or grant
 
 
-def _other_run(known: Run | None, run_id: str, grant: Grant) -> Refusal | None:
+def other_run(known: Run | None, run_id: str, grant: Grant) -> Refusal | None:
+    """Refuse a run id that is recorded with other input."""
     if known is None or known.run_id != run_id or known.input_digest == grant.input_digest:
         return None
     return Refusal(Code.RUN_ID_CONFLICT, f"Run '{run_id}' is recorded with other input; use a new run id.")
@@ -109,30 +110,33 @@ def _find(loaded: Loaded, entries: Sequence[Entry]) -> list[tuple[Entry, Occurre
     open_ones: list[tuple[Entry, Occurrence]] = []
     for entry in entries:
         occurrence = loaded.record.find(entry.name)
-        is_alias = occurrence is not None and entry.name != occurrence.interrupt_id
-        if occurrence is not None and is_alias and _outcome_named(loaded.known, entry.name):
-            # Providers may number their calls anew in each turn: a late answer must not decide a later call.
-            message = f"'{entry.name}' names more than one call of this thread; answer with the interrupt's own id."
-            return Refusal(Code.RESUME_INVALID, message, (occurrence.interrupt_id,))
         if occurrence is not None:
             open_ones.append((entry, occurrence))
             continue
         refusal = _not_the_recorded(loaded.known, entry)
         if refusal is not None:
             return refusal
+    by_alias = [(entry, each) for entry, each in open_ones if entry.name != each.interrupt_id]
+    for entry, occurrence in by_alias:
+        # Providers may number their calls anew in each turn: a late answer must not decide a later call.
+        if len(open_ones) < len(entries) or outcome_named(loaded.known, entry.name):
+            message = f"'{entry.name}' names more than one call of this thread; answer with the interrupt's own id."
+            return Refusal(Code.RESUME_INVALID, message, (occurrence.interrupt_id,))
     if open_ones or loaded.known is None:
         return open_ones
     return Replay(loaded.known)
 
 
 def _not_the_recorded(known: Run | None, entry: Entry) -> Refusal | None:
-    outcome = _outcome_named(known, entry.name)
+    outcome = outcome_named(known, entry.name)
     if outcome is None:
         message = f"No pending approval interrupt found for resume interruptId '{entry.name}'."
         return Refusal(Code.RESUME_NOT_FOUND, message)
     if outcome.state is OccurrenceState.EXPIRED:
         message = f"The approval '{entry.name}' expired before it was answered; ask again."
         return Refusal(Code.RESUME_EXPIRED, message, (outcome.interrupt_id,))
+    if known is not None and entry.status == "cancelled" and known.input_digest == left_digest(known.outcomes):
+        return None
     decision = decide(entry, tool=outcome.tool, arguments=outcome.arguments)
     if isinstance(decision, Refusal):
         return decision
@@ -141,7 +145,8 @@ def _not_the_recorded(known: Run | None, entry: Entry) -> Refusal | None:
     return None
 
 
-def _outcome_named(known: Run | None, name: str) -> Outcome | None:
+def outcome_named(known: Run | None, name: str) -> Outcome | None:
+    """Return the outcome of a run that `name` points to."""
     outcomes = known.outcomes if known else ()
     return next((each for each in outcomes if name in (each.interrupt_id, *each.aliases)), None)
 
@@ -172,7 +177,7 @@ def _not_now(loaded: Loaded, decisions: Mapping[str, Decision], *, dead: Collect
     if in_doubt:
         return indeterminate(in_doubt)
     if is_live(record.claim, now=loaded.now, dead=dead):
-        message = "A live replica is carrying out this very resume; send it again to get its answer."
+        message = "A replica that is presumed alive is carrying out this very resume; send it again to get its answer."
         return Refusal(Code.RESUME_IN_PROGRESS, message, tuple(decisions), retry_after_seconds=RETRY_SECONDS)
     for occurrence in in_state(record, OccurrenceState.PENDING):
         name = occurrence.interrupt_id
@@ -222,7 +227,7 @@ def _decided(occurrence: Occurrence, decisions: Mapping[str, Decision]) -> Occur
 def _busy(record: Record, run_id: str) -> Refusal:
     names = tuple(each.interrupt_id for each in record.occurrences)
     if record.claim is not None and record.claim.run_id == run_id:
-        message = "A live replica is carrying out this very run; send it again to get its answer."
+        message = "A replica that is presumed alive is carrying out this very run; send it again to get its answer."
         return Refusal(Code.RUN_IN_PROGRESS, message, names, RETRY_SECONDS)
     return Refusal(Code.THREAD_BUSY, "Another run holds this thread; retry later.", names, RETRY_SECONDS)
 

@@ -36,7 +36,8 @@ def digest(*parts: str) -> str:
     """Return a digest over the parts and where each of them ends."""
     hashed = hashlib.sha256()
     for part in parts:
-        encoded = part.encode()
+        # A client can write half a surrogate pair inside a JSON string; it counts like any other character.
+        encoded = part.encode(errors="surrogatepass")
         hashed.update(len(encoded).to_bytes(8, "big") + encoded)
     return hashed.hexdigest()
 
@@ -59,9 +60,10 @@ def decide(entry: Entry, *, tool: str, arguments: str) -> Decision | Refusal:
     payload = _as_object(entry.payload)
     if payload is None:
         return _invalid(entry, "must include an object payload")
-    is_approved = next((payload[key] for key in _VERDICT_KEYS if key in payload), None)
-    if not isinstance(is_approved, bool):
-        return _invalid(entry, "must include a boolean `approved`")
+    verdicts = [payload[key] for key in _VERDICT_KEYS if key in payload]
+    is_approved = verdicts[0] if verdicts else None
+    if not isinstance(is_approved, bool) or any(verdict is not is_approved for verdict in verdicts):
+        return _invalid(entry, "must include a boolean `approved` (or `accepted`), and not two that differ")
     return _approve(entry, payload, tool, arguments) if is_approved else Decision(Verdict.REJECT, "", digest("reject"))
 
 
@@ -107,7 +109,7 @@ def _as_object(payload: Any) -> Json | None:
     if isinstance(payload, str):
         try:
             payload = json.loads(payload)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return dict(payload) if isinstance(payload, Mapping) else None
 

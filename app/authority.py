@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
@@ -18,7 +18,18 @@ from app.tickets import Ending, Ticket
 from app.upkeep import Upkeep, again_if_in_doubt
 from stores.errors import StoreError, WriteInDoubt
 from stores.ports import Change, Loaded, Lost, NotReserved, ReserveAnswer, Saved, Stores
-from stores.records import Claim, EffectKind, EffectState, OccurrenceState, Record, Run, RunState, ThreadKey
+from stores.records import (
+    Claim,
+    Effect,
+    EffectKind,
+    EffectState,
+    Json,
+    OccurrenceState,
+    Record,
+    Run,
+    RunState,
+    ThreadKey,
+)
 
 COMPARES_MAX = 5
 """How often a change that lost its compare is decided anew before the caller is told to retry."""
@@ -58,9 +69,18 @@ class ApprovalAuthority:
         return _busy()
 
     async def resume(
-        self, key: ThreadKey, *, run_id: str, entries: Sequence[Entry], tools: Mapping[str, EffectKind]
+        self,
+        key: ThreadKey,
+        *,
+        run_id: str,
+        entries: Sequence[Entry],
+        messages: tuple[Json, ...],
+        tools: Mapping[str, EffectKind],
     ) -> Ticket | Replay | Refusal:
-        """Claim the thread with the decisions of these answers, or say why not. Raises StoreUnavailable."""
+        """Claim the thread with the decisions of these answers, or say why not. Raises StoreUnavailable.
+
+        `messages` are the user's words that came with them: kept with the claim for whoever takes it over.
+        """
         names = [entry.name for entry in entries]
         for _ in range(COMPARES_MAX):
             await self._on_step(f"before-{Step.LOAD}", key)
@@ -68,23 +88,8 @@ class ApprovalAuthority:
             await self._on_step(f"after-{Step.LOAD}", key)
             if await self._upkeep.end_doubt(key, loaded):
                 continue
-            dead = await self._dead(loaded)
-            answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
-            lost = await self._lost_effects(key, loaded, dead)
-            retries_max = self._upkeep.retries_max
-            if admission.leaves_stuck(
-                loaded, entries, tools=tools, dead=dead, retries_max=retries_max, lost_effects=lost
-            ):
-                left = await self._upkeep.leave(key, loaded, run_id=run_id)
-                if left is None:
-                    continue
-                return left if isinstance(left, Refusal) else Replay(left, is_repeat=False)
-            if not isinstance(answer, Grant):
-                return answer
-            if lost:
-                return admission.effect_lost(lost)
-            run = Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
-            claimed = await self._claim(key, loaded, run, answer, dead)
+            said = replace(loaded, record=replace(loaded.record, resume_messages=messages))
+            claimed = await self._resume_once(key, said, run_id=run_id, entries=entries, tools=tools)
             if claimed is not None:
                 return claimed
         return _busy()
@@ -137,17 +142,52 @@ class ApprovalAuthority:
             message = "Another run has taken this thread over; send the same again to get its answer."
             raise RunRefused(Refusal(code, message, tuple(ticket.answers)))
 
-    async def is_definite(self, key: ThreadKey, refusal: Refusal) -> bool:
-        """Say whether no effect of what the request names has begun; False wherever that is not known."""
-        if not MEANINGS[refusal.code].can_be_definite:
+    async def is_definite(
+        self, key: ThreadKey, refusal: Refusal, *, run_id: str, names: Collection[str] | None
+    ) -> bool:
+        """Say whether no effect of anything the request names has begun; False wherever that is not known.
+
+        `names` are the ids it answers (None: they could not be read). Every call of the thread's open pause counts too:
+        a request that answers one of them speaks of the whole batch.
+        """
+        if names is None or not MEANINGS[refusal.code].can_be_definite:
             return False
-        if not refusal.interrupts:
-            return True
         try:
-            rows = await self._stores.effects.read(key, interrupts=refusal.interrupts)
+            loaded = await self._stores.threads.load(key, interrupts=names, run_id=run_id)
+            open_ones = [each.interrupt_id for each in loaded.record.occurrences]
+            rows = await self._stores.effects.read(key, interrupts=open_ones) if open_ones else {}
         except StoreError:
             return False
-        return not any(row.state in (EffectState.BEGUN, EffectState.SETTLED) for row in rows.values())
+        known = loaded.known.outcomes if loaded.known else ()
+        if any(each.state is OccurrenceState.FINISHED for each in known):
+            return False
+        if not all(loaded.record.find(name) or admission.outcome_named(loaded.known, name) for name in names):
+            return False
+        return all(row.state is EffectState.CLOSED or _is_free(row) for row in rows.values())
+
+    async def _resume_once(
+        self,
+        key: ThreadKey,
+        loaded: Loaded,
+        *,
+        run_id: str,
+        entries: Sequence[Entry],
+        tools: Mapping[str, EffectKind],
+    ) -> Ticket | Replay | Refusal | None:
+        """Decide about the thread as it was loaded; None if it has changed since."""
+        dead = await self._dead(loaded)
+        lost = await self._lost_effects(key, loaded, dead)
+        retries_max = self._upkeep.retries_max
+        if admission.leaves_stuck(loaded, entries, tools=tools, dead=dead, retries_max=retries_max, lost_effects=lost):
+            used = await self._used_run_id(key, loaded, run_id, Grant(()))
+            left = used or await self._upkeep.leave(key, loaded, run_id=run_id)
+            return Replay(left, is_repeat=False) if isinstance(left, Run) else left
+        answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
+        if not isinstance(answer, Grant):
+            return answer
+        refusal = admission.effect_lost(lost) if lost else await self._used_run_id(key, loaded, run_id, answer)
+        run = Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
+        return refusal or await self._claim(key, loaded, run, answer, dead)
 
     async def _open(self, key: ThreadKey, run: Run) -> Loaded:
         write_id = uuid4().hex
@@ -216,6 +256,13 @@ class ApprovalAuthority:
             await self._upkeep.save(key, Change(loaded.record.version, uuid4().hex, followed, due_at=due_at))
         return refusal
 
+    async def _used_run_id(self, key: ThreadKey, loaded: Loaded, run_id: str, grant: Grant) -> Refusal | None:
+        """Refuse a run id under which other input has finished; `known` may be another run, found by an interrupt."""
+        if loaded.known is None or loaded.known.run_id == run_id:
+            return None
+        run = await self._stores.threads.outcome(key, run_id=run_id)
+        return admission.other_run(run, run_id, grant) if run and run.state is RunState.FINISHED else None
+
     async def _lost_effects(self, key: ThreadKey, loaded: Loaded, dead: frozenset[str]) -> frozenset[str]:
         """Return the decided calls without a row in the ledger: their decision and row were committed together."""
         record = loaded.record
@@ -242,6 +289,11 @@ class ApprovalAuthority:
         assert record.claim is not None, "a ticket is made from a claimed record"
         deadline = since + record.claim.until - loaded.now
         return Ticket(key, run, record, loaded, deadline, answers or {})
+
+
+def _is_free(row: Effect) -> bool:
+    """A row that nobody holds and that has not begun: no effect, and none on its way."""
+    return row.state is EffectState.RESERVED and row.holder is None
 
 
 def _busy() -> Refusal:

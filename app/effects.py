@@ -81,7 +81,7 @@ class RunEffects:
         self._begun = {name for name, answer in answers.items() if isinstance(answer, Reserved) and answer.begun}
         self._limits = limits
         self._drain = drain
-        self._tasks: set[asyncio.Task[ToolResult]] = set()
+        self._tasks: dict[str, asyncio.Task[ToolResult]] = {}
         self._on_step = on_step
 
     async def perform(
@@ -97,20 +97,26 @@ class RunEffects:
             raise self._refuse(Code.RESUME_STALE, "The call differs from the one that was approved.", interrupt_id)
         if interrupt_id in self.results:
             return self.results[interrupt_id]
+        task = self._tasks.get(interrupt_id) or self._start(occurrence, call)
+        self.results[interrupt_id] = result = await asyncio.shield(task)
+        return result
+
+    def _start(
+        self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]
+    ) -> asyncio.Task[ToolResult]:
         if time.monotonic() >= self._deadline:
-            raise self._refuse(Code.RUN_FAILED, "The run's time is over; no further call starts.", interrupt_id)
-        task = asyncio.create_task(self._run(occurrence, call))
-        self._tasks.add(task)
+            message = "The run's time is over; no further call starts."
+            raise self._refuse(Code.RUN_FAILED, message, occurrence.interrupt_id)
+        task = self._tasks[occurrence.interrupt_id] = asyncio.create_task(self._run(occurrence, call))
         self._drain.add(task)
         task.add_done_callback(self._drain.discard)
         task.add_done_callback(_retrieved)
-        self.results[interrupt_id] = result = await asyncio.shield(task)
-        return result
+        return task
 
     async def ended(self) -> None:
         """Wait until no call of this claim is alive: only then may the claim be released."""
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks.values())
 
     async def _run(self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]) -> ToolResult:
         if occurrence.kind is EffectKind.TRANSACTIONAL:

@@ -38,9 +38,9 @@ class Meaning:
 
 
 MEANINGS: dict[Code, Meaning] = {
-    Code.RESUME_NOT_FOUND: Meaning("never pending here, or past retention", False, "reload, then ask anew"),
-    Code.RESUME_IN_PROGRESS: Meaning("a live replica has this very resume", False, "retry the same"),
-    Code.RUN_IN_PROGRESS: Meaning("a live replica has this very run", False, "retry the same"),
+    Code.RESUME_NOT_FOUND: Meaning("never pending here", False, "reload, then ask anew"),
+    Code.RESUME_IN_PROGRESS: Meaning("a replica presumed alive has this very resume", False, "retry the same"),
+    Code.RUN_IN_PROGRESS: Meaning("a replica presumed alive has this very run", False, "retry the same"),
     Code.THREAD_BUSY: Meaning("another run holds the thread", True, "retry later"),
     Code.RESUME_CONFLICT: Meaning("another decision is recorded", True, "reload the thread"),
     Code.RUN_ID_CONFLICT: Meaning("other input is recorded under this run id", True, "reload the thread"),

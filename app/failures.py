@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
+
+from agent_framework.exceptions import AgentFrameworkException
 
 from app.errors import Code, Refusal, RunRefused
 from stores.errors import StoreError, UnknownFormat
 
 _log = logging.getLogger(__name__)
 
+_MODEL_FAILED = Refusal(Code.RUN_FAILED, "The model or a service behind the agent failed; send the same again.")
 _SENTENCES: dict[type[BaseException], tuple[Code, str]] = {
     UnknownFormat: (Code.STORE_UNAVAILABLE, "A stored value was written by another version of this host."),
     StoreError: (Code.STORE_UNAVAILABLE, "A store gave no answer; send the same again."),
@@ -26,5 +30,10 @@ def refusal_for(error: BaseException, run_id: str) -> Refusal:
         known = next((known for kind, known in _SENTENCES.items() if isinstance(cause, kind)), None)
         if known is not None:
             return Refusal(*known)
-    _log.error("Run %s failed", run_id, exc_info=error)
-    return Refusal(Code.RUN_FAILED, "The model or a service behind the agent failed; send the same again.")
+    if isinstance(error, AgentFrameworkException):
+        _log.warning("Run %r failed: %s", run_id, type(error).__name__)
+        return _MODEL_FAILED
+    # Frames and types only: the text of an exception may carry what the user said.
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("Run %r failed: %s\n%s", run_id, type(error).__name__, frames)
+    return _MODEL_FAILED

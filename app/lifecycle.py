@@ -34,6 +34,8 @@ from stores.records import (
 
 RETRY_SECONDS = 1.0
 """First pause before a resume that failed is repeated; doubled each time."""
+PUT_OFF_SECONDS = 60.0
+"""Pause before a thread is looked at again that this version can not carry out (its tool is gone, say)."""
 DOUBT_SECONDS = 5.0
 """First pause between two questions about an occurrence in doubt; doubled each time, up to 43 minutes."""
 
@@ -89,7 +91,7 @@ def not_reserved(record: Record, answers: Mapping[str, ReserveAnswer], *, now: f
     names = tuple(answers)
     held = [answer for answer in answers.values() if isinstance(answer, Held)]
     if held and all(answer.same for answer in held):
-        message = "A live replica is carrying out this very resume; send it again to get its answer."
+        message = "A replica that is presumed alive is carrying out this very resume; send it again to get its answer."
         return Refusal(Code.RESUME_IN_PROGRESS, message, names, RETRY_SECONDS), None
     if held:
         return Refusal(Code.THREAD_BUSY, "Another run holds this thread; retry later.", names, RETRY_SECONDS), None
@@ -118,16 +120,22 @@ def outcomes_of(record: Record, ended: Collection[str]) -> tuple[Outcome, ...] |
 
 
 def left_run(record: Record, *, run_id: str, attempt: str, settled: Collection[str]) -> Run:
-    """Return the run that a cancel leaves of a stuck thread: settled calls finished, all others cancelled."""
+    """Return the run that a cancel leaves of a stuck thread: settled calls finished, undone ones cancelled."""
     cancel = Decision(Verdict.CANCEL, "", digest("cancel"))
-    outcomes = tuple(
-        outcome_of(each, OccurrenceState.FINISHED)
-        if each.interrupt_id in settled
-        else outcome_of(replace(each, decision=cancel), OccurrenceState.CANCELLED)
-        for each in record.occurrences
-    )
-    names = sorted(each.interrupt_id for each in record.occurrences)
-    return Run(run_id, digest("leave", *names), RunState.FINISHED, attempt, outcomes)
+    outcomes: list[Outcome] = []
+    for each in record.occurrences:
+        if each.interrupt_id in settled:
+            outcomes.append(outcome_of(each, OccurrenceState.FINISHED))
+        elif each.decision is not None and each.decision.verdict is not Verdict.APPROVE:
+            outcomes.append(outcome_of(each, _ENDS[each.decision.verdict]))
+        else:
+            outcomes.append(outcome_of(replace(each, decision=cancel), OccurrenceState.CANCELLED))
+    return Run(run_id, left_digest(outcomes), RunState.FINISHED, attempt, tuple(outcomes))
+
+
+def left_digest(outcomes: Collection[Outcome]) -> str:
+    """Return the input digest of a run that left a stuck thread; the same cancel is known by it."""
+    return digest("leave", *sorted(each.interrupt_id for each in outcomes))
 
 
 def outcome_of(occurrence: Occurrence, state: OccurrenceState) -> Outcome:
@@ -151,6 +159,13 @@ def release(record: Record, *, in_doubt: Collection[str], now: float) -> Record:
     )
     pause = RETRY_SECONDS * 2.0 ** min(record.retries, 10)
     return replace(record, occurrences=occurrences, claim=None, retries=record.retries + 1, retry_at=now + pause)
+
+
+def put_off(record: Record, *, now: float) -> Record:
+    """Drop a dead claim of a thread that can not go on here and now; that is no failure and counts as no try."""
+    if in_state(record, OccurrenceState.INDETERMINATE):
+        return release(record, in_doubt=(), now=now)
+    return replace(record, claim=None, retry_at=now + PUT_OFF_SECONDS)
 
 
 def end_of_doubt(record: Record, settled: Collection[str]) -> Record | None:

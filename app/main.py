@@ -21,6 +21,7 @@ from app.health import health_routes, not_draining
 from app.reconciler import Reconciler
 from app.replica_header import ReplicaHeader
 from app.replicas import Replica
+from app.run_request import RequestLimits
 from app.runner import HostAgent, RunLimits
 from app.scope import scope_resolver
 from app.settings import Settings
@@ -128,6 +129,6 @@ def _limits(settings: Settings) -> RunLimits:
         run_seconds=settings.run_seconds,
         approval_seconds=settings.approval_seconds,
         effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
-        id_length_max=settings.id_length_max,
+        request=RequestLimits(settings.id_length_max, settings.messages_max, settings.nesting_max),
         stream_events_max=settings.stream_events_max,
     )

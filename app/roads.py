@@ -66,15 +66,21 @@ def _take_spoken_answers(input_data: Json) -> list[Entry]:
 
 
 def _client_call_ids(input_data: Mapping[str, Any], messages: Sequence[Any]) -> set[str]:
-    names = {each.get("name") for each in input_data.get("tools") or [] if isinstance(each, dict)}
+    names = {str(each.get("name")) for each in _objects(input_data.get("tools"))}
     calls = [
         call
-        for message in messages
-        if isinstance(message, dict)
-        for call in message.get("toolCalls") or message.get("tool_calls") or []
-        if isinstance(call, dict)
+        for message in _objects(messages)
+        for call in _objects(message.get("toolCalls") or message.get("tool_calls"))
     ]
-    return {str(call.get("id")) for call in calls if (call.get("function") or {}).get("name") in names}
+    return {str(call.get("id")) for call in calls if _name_of(call.get("function")) in names}
+
+
+def _name_of(function: Any) -> str | None:
+    return str(function.get("name")) if isinstance(function, dict) else None
+
+
+def _objects(values: Any) -> list[Json]:
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, Sequence) else []
 
 
 def _is_tool_message(message: Any) -> bool:
@@ -85,6 +91,6 @@ def _as_object(content: Any) -> Json | None:
     if isinstance(content, str):
         try:
             content = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return cast(Json, content) if isinstance(content, dict) else None

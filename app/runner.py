@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 from ag_ui.core import BaseEvent, RunStartedEvent
 from agent_framework import Agent
@@ -15,7 +14,6 @@ from agent_framework_ag_ui import AgentFrameworkAgent
 
 from app import upstream, wire
 from app.admission import Replay
-from app.answers import Entry, canonical, digest
 from app.authority import ApprovalAuthority
 from app.carry_out import CarryOut, RunInput
 from app.drain import Drain
@@ -24,13 +22,12 @@ from app.errors import Code, Refusal, RunRefused
 from app.failures import refusal_for
 from app.pipe import Pipe
 from app.registration import check_agent, declared_effects
-from app.roads import take_answers
+from app.run_request import RequestLimits, RunRequest, named, read_request
 from app.steps import OnStep, Step
 from app.tickets import LetGo, Ticket
 from app.upkeep import Upkeep
-from stores.errors import StoreError
 from stores.ports import EffectLedger, Stores
-from stores.records import Json, Scope, ThreadKey
+from stores.records import ThreadKey
 
 _log = logging.getLogger(__name__)
 
@@ -42,21 +39,13 @@ _TOO_SLOW = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Seconds a run may take and an approval stays open, limits of its calls, ids, and events for a slow reader."""
+    """Seconds a run may take and an approval stays open, limits of its calls and request, events for a slow reader."""
 
     run_seconds: float
     approval_seconds: float
     effects: EffectLimits
-    id_length_max: int
+    request: RequestLimits
     stream_events_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    key: ThreadKey
-    run_id: str
-    answers: list[Entry] | Refusal | None
-    input: RunInput
 
 
 class HostAgent(AgentFrameworkAgent):
@@ -94,61 +83,48 @@ class HostAgent(AgentFrameworkAgent):
         self, input_data: dict[str, Any], *, function_invocation_kwargs: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[BaseEvent, None]:
         """Run in a task of its own and yield its events; a reader that leaves does not end the run."""
-        request = self._read(input_data, function_invocation_kwargs)
+        key, run_id = named(input_data, self.host_name)
         pipe = Pipe(self._limits.stream_events_max, if_cut_off=wire.run_error(_TOO_SLOW, is_definite=False))
-        self._drain.start(self._serve(request, pipe))
+        self._drain.start(self._serve(key, run_id, RunInput(input_data, function_invocation_kwargs), pipe))
         async for event in pipe.events():
             yield event
 
-    async def take_over(self, key: ThreadKey) -> None:
-        """Bring a due thread on, with no client connected; failures are logged and tried again later."""
+    async def take_over(self, key: ThreadKey) -> bool:
+        """Bring a due thread on, with no client connected; False if that failed: it is tried again later."""
         try:
             ticket = await self._authority.take_over(key, tools=self._tools)
             if ticket is not None:
-                await self._go_on(ticket, RunInput({"thread_id": key.thread_id, "messages": []}), Pipe(0))
-        except (RunRefused, StoreError) as error:
-            _log.info("Take-over of a thread did not finish: %s", type(error).__name__)
-        except Exception:
-            _log.exception("Take-over of a thread failed")
+                said = {"thread_id": key.thread_id, "messages": list(ticket.record.resume_messages)}
+                await self._go_on(ticket, RunInput(said), Pipe(0))
+        except Exception as error:
+            refusal = refusal_for(error, "of a take-over")
+            _log.info("A take-over did not finish: %s", refusal.code)
+            return False
+        return True
 
-    def _read(self, input_data: dict[str, Any], kwargs: Mapping[str, Any] | None) -> _Request:
-        data: Json = dict(input_data)
-        scope = upstream.scope_of(data)
-        if scope is None:
-            raise ValueError("A run needs an authorization scope; register the agent with a scope resolver.")
-        thread_id = str(data.get("thread_id") or data.get("threadId") or uuid4())
-        run_id = str(data.get("run_id") or data.get("runId") or uuid4())
-        data.update(thread_id=thread_id, run_id=run_id)
-        answers = self._too_long(thread_id, run_id) or take_answers(data)
-        return _Request(ThreadKey(Scope(scope), self.host_name, thread_id), run_id, answers, RunInput(data, kwargs))
-
-    def _too_long(self, *ids: str) -> Refusal | None:
-        if all(len(each) <= self._limits.id_length_max for each in ids):
-            return None
-        message = f"A thread or run id is longer than {self._limits.id_length_max} characters (AGUI_ID_LENGTH_MAX)."
-        return Refusal(Code.LIMIT_EXCEEDED, message)
-
-    async def _serve(self, request: _Request, pipe: Pipe) -> None:
+    async def _serve(self, key: ThreadKey, run_id: str, run_input: RunInput, pipe: Pipe) -> None:
         """Answer one request; whatever happens, the stream ends with RUN_FINISHED or RUN_ERROR."""
-        pipe.put(RunStartedEvent(thread_id=request.key.thread_id, run_id=request.run_id))
+        pipe.put(RunStartedEvent(thread_id=key.thread_id, run_id=run_id))
+        names: list[str] | None = None
         try:
-            await self._answer(request, pipe)
+            request = read_request(run_input.data, key, run_id, self._limits.request)
+            names = request.names
+            await self._answer(key, run_id, request, replace(run_input, data=request.data), pipe)
         except BaseException as error:
-            refusal = refusal_for(error, request.run_id)
-            is_definite = await self._authority.is_definite(request.key, refusal)
+            refusal = refusal_for(error, run_id)
+            is_definite = await self._authority.is_definite(key, refusal, run_id=run_id, names=names)
             pipe.put(wire.run_error(refusal, is_definite=is_definite))
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             pipe.close()
 
-    async def _answer(self, request: _Request, pipe: Pipe) -> None:
-        key, run_id = request.key, request.run_id
-        if request.answers is None and not request.input.data.get("messages"):
+    async def _answer(self, key: ThreadKey, run_id: str, request: RunRequest, run_input: RunInput, pipe: Pipe) -> None:
+        if request.is_hydration:
             for event in await wire.hydration(await self._authority.view(key), key, run_id):
                 pipe.put(event)
             return
-        admitted = await self._admit(request)
+        admitted = await self._admit(key, run_id, request)
         match admitted:
             case Refusal():
                 raise RunRefused(admitted)
@@ -156,16 +132,17 @@ class HostAgent(AgentFrameworkAgent):
                 for event in wire.replay(run, key, run_id, is_repeat=is_repeat):
                     pipe.put(event)
             case Ticket():
-                await self._go_on(admitted, request.input, pipe)
+                await self._go_on(admitted, run_input, pipe)
 
-    async def _admit(self, request: _Request) -> Ticket | Replay | Refusal:
+    async def _admit(self, key: ThreadKey, run_id: str, request: RunRequest) -> Ticket | Replay | Refusal:
         answers = request.answers
         if isinstance(answers, Refusal):
             return answers
         if answers is None:
-            input_digest = _input_digest(request.input.data)
-            return await self._authority.start(request.key, run_id=request.run_id, input_digest=input_digest)
-        return await self._authority.resume(request.key, run_id=request.run_id, entries=answers, tools=self._tools)
+            return await self._authority.start(key, run_id=run_id, input_digest=request.input_digest)
+        return await self._authority.resume(
+            key, run_id=run_id, entries=answers, messages=request.new_messages, tools=self._tools
+        )
 
     async def _go_on(self, ticket: Ticket, run_input: RunInput, pipe: Pipe) -> None:
         """Carry the run out and commit it, or let go of the thread; its end is sent after its commit only."""
@@ -198,13 +175,3 @@ class HostAgent(AgentFrameworkAgent):
     async def _let_go(self, ticket: Ticket, effects: RunEffects) -> None:
         await effects.ended()
         await self._upkeep.release(ticket, LetGo(frozenset(effects.in_doubt), frozenset(effects.unstarted)))
-
-
-def _input_digest(data: Json) -> str:
-    """Digest what is new in a plain run: the user's messages since the last answer, and the state."""
-    new: list[Json] = []
-    for message in reversed(data.get("messages") or []):
-        if not isinstance(message, dict) or message.get("role") != "user":
-            break
-        new.append({"role": "user", "content": message.get("content")})
-    return digest("input", canonical(new), canonical(data.get("state")))

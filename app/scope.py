@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, collapse_addresses, ip_address, ip_network
 
 from fastapi import HTTPException, Request, status
 
@@ -83,7 +83,9 @@ def _networks(listed: str) -> tuple[_Network, ...]:
         raise ValueError(f"AGUI_TRUSTED_PROXIES: {error}.") from error
     if not networks:
         raise ValueError("AGUI_TRUSTED_PROXIES names no network.")
-    if any(network.prefixlen == 0 for network in networks):
+    v4 = list(collapse_addresses(each for each in networks if isinstance(each, IPv4Network)))
+    v6 = list(collapse_addresses(each for each in networks if isinstance(each, IPv6Network)))
+    if any(network.prefixlen == 0 for network in v4) or any(network.prefixlen == 0 for network in v6):
         raise ValueError("AGUI_TRUSTED_PROXIES trusts every address: then anyone could choose a scope.")
     return networks
 

@@ -14,7 +14,13 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 async def storable_text(request: Request) -> None:
     """Pass a request on unless a text in it can not be stored. Raises HTTPException 422."""
-    if _MAYBE.search(await request.body()) and _has_unstorable(await request.json()):
+    if not _MAYBE.search(await request.body()):
+        return
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError):
+        return  # no JSON: the route's own validation says so
+    if _has_unstorable(body):
         detail = "The request has a text with a NUL character or half of a surrogate pair."
         raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, detail)
 

@@ -131,7 +131,7 @@ class Upkeep:
 
     async def put_off(self, key: ThreadKey, loaded: Loaded) -> None:
         """Let a due thread that can not go on by itself wait a little longer each time; drop a dead plain claim."""
-        record = lifecycle.release(loaded.record, in_doubt=(), now=loaded.now)
+        record = lifecycle.put_off(loaded.record, now=loaded.now)
         free = loaded.record.claim.attempt if loaded.record.claim and self._stores.shared else None
         due_at = self.due_at(record, loaded.now)
         await self.save(key, Change(loaded.record.version, uuid4().hex, record, due_at=due_at, free=free))

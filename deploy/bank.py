@@ -1,14 +1,16 @@
 """The far side of the demonstration: a process of its own that counts what really happened, in memory.
 
 `POST /payments` recognises an idempotency key, `POST /wires` recognises nothing, and `GET /effects` tells the truth
-about both, and about refunds, which are rows in the hosts' own database. Delays and outages are switches for whoever
-wants to see what the hosts do when the far side is slow or the model is down. The cluster never restarts the bank.
+about both: what happened, and how many calls it took. It also tells refunds, which are rows in the hosts' own database.
+Delays and outages are switches for whoever wants to see what the hosts do when the far side is slow or the model is
+down. The cluster never restarts the bank.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -61,12 +63,14 @@ class Bank:
     def __init__(self, engine: AsyncEngine | None) -> None:
         self._engine = engine
         self._payments: dict[str, tuple[Payment, str]] = {}
+        self._calls: Counter[str] = Counter()
         self._wires: list[tuple[Wire, str]] = []
         self._delays: dict[str, float] = {}
         self._outages: dict[str, int] = {}
 
     async def pay(self, payment: Payment) -> dict[str, str]:
-        """Pay once per key; a key that was used for another order is refused."""
+        """Pay once per key; a key that was used for another order is refused. Every call is counted."""
+        self._calls[payment.key] += 1
         order, receipt = self._payments.setdefault(payment.key, (payment, f"payment-{len(self._payments) + 1}"))
         if order != payment:
             raise HTTPException(422, "This key was used for another payment.")
@@ -79,13 +83,17 @@ class Bank:
         return await self._answer(wire.invoice, receipt)
 
     async def read_effects(self, invoice_prefix: str = "") -> dict[str, Any]:
-        """Tell all effects on invoices that start so, and how many of each kind."""
-        effects = {
-            "payments": _told(self._payments.values(), invoice_prefix),
-            "wires": _told(self._wires, invoice_prefix),
-            "refunds": await self._refunds(invoice_prefix),
-        }
-        return {**effects, "counts": {kind: len(each) for kind, each in effects.items()}}
+        """Tell all effects on invoices that start so, how many of each kind, and how many calls were received.
+
+        The `calls` of a payment are all that came under its key: the first, the repeats and the refused ones.
+        """
+        payments = [
+            {**each, "calls": self._calls[each["key"]]} for each in _told(self._payments.values(), invoice_prefix)
+        ]
+        wires = _told(self._wires, invoice_prefix)
+        effects = {"payments": payments, "wires": wires, "refunds": await self._refunds(invoice_prefix)}
+        calls = sum(each["calls"] for each in payments) + len(wires)
+        return {**effects, "counts": {kind: len(each) for kind, each in effects.items()}, "calls": calls}
 
     async def set_delay(self, invoice: str, delay: Delay) -> None:
         """Answer calls for this invoice only so long after they took effect."""
@@ -116,7 +124,7 @@ class Bank:
             return await connection.run_sync(_read_refunds, invoice_prefix)
 
 
-def _told(orders: Iterable[tuple[Wire, str]], invoice_prefix: str) -> list[dict[str, str]]:
+def _told(orders: Iterable[tuple[Wire, str]], invoice_prefix: str) -> list[dict[str, Any]]:
     return [
         {**order.model_dump(), "receipt": receipt}
         for order, receipt in orders

@@ -39,7 +39,9 @@ def up(
     env_file: Annotated[Path | None, typer.Option(is_eager=True, callback=_load_environment, exists=True)] = None,
     replicas: Annotated[int, typer.Option(min=1, max=32)] = 3,
     port: Annotated[int, typer.Option(help="Where the load balancer listens; 0 takes a free one.")] = 8080,
-    database_url: Annotated[str, typer.Option(help="SQLAlchemy URL, async driver; default: a SQLite file.")] = "",
+    database_url: Annotated[
+        str, typer.Option(envvar="AGUI_DATABASE_URL", help="SQLAlchemy URL, async driver; default: a SQLite file.")
+    ] = "",
     app: Annotated[str, typer.Option(help="The application factory.")] = "app.main:create_app_from_environment",
     state_dir: StateDirectory = _DIRECTORY,
     lease_seconds: Annotated[float, typer.Option(envvar="AGUI_LEASE_SECONDS")] = 3.0,
@@ -153,7 +155,7 @@ def _show(state: ClusterState, console: Console) -> None:
     for replica in state.replicas:
         table.add_row(replica.name, str(replica.port), str(replica.pid), f"kill -9 {replica.pid}")
     console.print(table)
-    console.print(f"Agents   {state.url}/agents/…  (load balancer, no stickiness)")
+    console.print(f"Agents   {state.url}/agents/payments  (load balancer, no stickiness)")
     console.print(f"Bank     {state.bank_url}/effects")
     console.print(
         "Scope    whatever the x-agui-scope header says: this local cluster trusts its caller. Never do so elsewhere."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -12,8 +13,8 @@ from rich.text import Text
 NAMES = {"payments": "payment", "wires": "wire", "refunds": "refund"}
 """The kinds of effects that the bank tells, with the word for one of each."""
 
-Effects = Mapping[str, Sequence[Mapping[str, str]]]
-"""What the bank tells: the effects of each kind, each with its invoice."""
+Effects = Mapping[str, Sequence[Mapping[str, Any]]]
+"""What the bank tells: the effects of each kind, each with its invoice; a payment also with the calls received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ def misfits(effects: Effects, approved: Iterable[Approved]) -> list[str]:
         for kind, invoice in sorted(expected | happened)
         if happened[kind, invoice] != expected[kind, invoice]
     ]
+
+
+def payment_calls(effects: Effects, invoice: str) -> int:
+    """Return how many calls the bank received to pay an invoice: repeats have no effect, but they are calls."""
+    return sum(effect["calls"] for effect in effects["payments"] if effect["invoice"] == invoice)
 
 
 def counted(count: int, kind: str) -> str:

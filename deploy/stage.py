@@ -14,7 +14,7 @@ from rich.text import Text
 
 from deploy.agui_client import AguiClient, Json, Reply, Run, ask
 from deploy.cluster_file import ClusterState, read_cluster_file
-from deploy.promises import Approved, Effects, Promises, counted
+from deploy.promises import Approved, Effects, Promises, counted, payment_calls
 from deploy.waiting import wait_gone, wait_until
 
 _SECONDS_MAX = 60.0
@@ -141,6 +141,12 @@ class Stage:
         count = len((await self.effects(approved.invoice))[approved.kind])
         self.say("bank", f"{counted(count, approved.kind)} of {approved.invoice}")
         return count
+
+    async def payment_calls(self, approved: Approved) -> int:
+        """Return how many calls to pay an invoice the bank received, and say so."""
+        calls = payment_calls(await self.effects(approved.invoice), approved.invoice)
+        self.say("bank", f"{calls} {'call' if calls == 1 else 'calls'} received to pay {approved.invoice}")
+        return calls
 
     def approve(self, kind: str, number: int) -> Approved:
         """Note that a call is approved, for the count at the end."""

@@ -134,7 +134,8 @@ class Version:
 class Record:
     """What is open in a thread: occurrences with their decisions, the pause that joins them, the claim.
 
-    `resume_run_id` is the run that brought the decisions, continued by whoever takes the thread over. `retries`
+    `resume_run_id` is the run that brought the decisions and `resume_messages` the user's words that came with them,
+    continued by whoever takes the thread over. `retries`
     counts how often that run failed, `retry_at` is the store's time before which the reconciler leaves it alone.
     """
 
@@ -143,6 +144,7 @@ class Record:
     occurrences: tuple[Occurrence, ...] = ()
     claim: Claim | None = None
     resume_run_id: str | None = None
+    resume_messages: tuple[Json, ...] = ()
     retries: int = 0
     retry_at: float | None = None
 
@@ -287,6 +289,7 @@ def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -
     """Read a record back; raises `UnknownFormat` for a number it does not know."""
     fields = _opened(text)
     occurrences = tuple(_occurrence(each) for each in fields.pop("occurrences"))
+    fields.update(_tuples(fields, ("resume_messages",)))
     return Record(version=version, claim=claim, occurrences=occurrences, **fields)
 
 

@@ -51,6 +51,15 @@ def postgres_database(postgres_url: str, postgres_template: str) -> Iterator[str
     asyncio.run(_execute(postgres_url, f"drop database {name}"))
 
 
+@pytest.fixture
+def fresh_postgres(postgres_url: str) -> Iterator[str]:
+    """The URL of a database that was never migrated."""
+    name = f"agui_fresh_{uuid4().hex}"
+    asyncio.run(_execute(postgres_url, f"create database {name}"))
+    yield _url_of(postgres_url, name)
+    asyncio.run(_execute(postgres_url, f"drop database {name}"))
+
+
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file that was migrated once, to copy from."""

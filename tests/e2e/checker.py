@@ -39,8 +39,9 @@ def _miscounted(campaign: Campaign) -> Iterator[str]:
         effects, approvals = campaign.bank.count(kind), len(campaign.of(kind))
         if effects != approvals:
             yield f"{effects} effects for {approvals} approvals of {kind.name} calls"
-    if campaign.bank.count(UNSAFE) > len(campaign.of(UNSAFE)):
-        yield f"{campaign.bank.count(UNSAFE)} effects for {len(campaign.of(UNSAFE))} approvals of unsafe calls"
+    approved = sum(len(campaign.bank.of(approval)) for approval in campaign.of(UNSAFE))
+    if campaign.bank.count(UNSAFE) != approved:
+        yield f"{campaign.bank.count(UNSAFE) - approved} unsafe effects that nobody approved"
 
 
 def _of_each_approval(campaign: Campaign) -> Iterator[str]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
-from deploy.agui_client import ask, connect
+from deploy.agui_client import approve, ask, connect, hydrate, resume
 from deploy.waiting import wait_until
 from stores.sql.migrate import upgrade
 from stores.sql.tables import REVISION, VERSION_TABLE
-from tests.e2e.approvals import TRANSACTIONAL, Approval
+from tests.e2e.approvals import UNSAFE, Approval
 from tests.e2e.host_process import running_host
+from tests.host.bank import open_bank
 from tests.servers import postgres
 
 
@@ -27,25 +29,40 @@ def get(url: str) -> httpx.Response | None:
 
 @pytest.mark.external_service
 async def test_host_starts_without_its_database_and_serves_once_it_is_there(tmp_path: Path) -> None:
-    with postgres() as server:
+    approval = Approval(UNSAFE, "late-1")
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(postgres())
+        bank = await stack.enter_async_context(open_bank())
         await asyncio.to_thread(upgrade, server.url)
-        server.stop()
-        async with running_host(tmp_path, server.url) as host, connect(host.program.url, scope="tenant-1") as client:
-            await asyncio.to_thread(wait_until, lambda: get(f"{host.program.url}/livez"), "the host listens")
-            not_ready = get(f"{host.program.url}/readyz")
-            refused = await client.post(ask("thread-early", "refund early-1"))
-            server.start()
+        async with running_host(tmp_path, server.url, AGUI_BANK_URL=bank.url) as host:
             await host.wait_ready(60)
-            approval = Approval(TRANSACTIONAL, "late-1")
-            await approval.ask(client)
-            await approval.approve(client)
+            async with connect(host.program.url, scope="tenant-1") as client:
+                await approval.ask(client)
+        server.stop()
 
-    assert not_ready is not None
-    assert (not_ready.status_code, not_ready.json()["status"]) == (503, "not ready")
-    assert "PostgreSQL" in not_ready.json()["reason"]
-    assert refused.code == "STORE_UNAVAILABLE"
-    assert refused.metadata["definite"] is False
+        host = await stack.enter_async_context(running_host(tmp_path, server.url, AGUI_BANK_URL=bank.url))
+        client = await stack.enter_async_context(connect(host.program.url, scope="tenant-1"))
+        await asyncio.to_thread(wait_until, lambda: get(f"{host.program.url}/livez"), "the host listens")
+        early = [ask("thread-early", "refund early-1"), resume(approval.thread_id, approve(approval.interrupt_id))]
+        refused = []
+        for run in (*early, *early):
+            refused.append(await client.post(run))
+            not_ready = get(f"{host.program.url}/readyz")
+            assert not_ready is not None
+            assert (not_ready.status_code, not_ready.json()["status"]) == (503, "not ready")
+            assert "PostgreSQL" in not_ready.json()["reason"]
+        server.start()
+        await host.wait_ready(60)
+        shown = await client.post(hydrate(approval.thread_id))
+        paid_early = await bank.paid()
+        await approval.approve(client)
+        paid = await bank.paid()
+
+    assert [reply.code for reply in refused] == ["STORE_UNAVAILABLE"] * 4
+    assert {reply.metadata["definite"] for reply in refused} == {False}
+    assert ([card["id"] for card in shown.interrupts], paid_early) == ([approval.interrupt_id], [])
     assert approval.is_answered, approval.answer
+    assert paid == [("late-1", "ACME")]
 
 
 async def test_host_refuses_to_start_on_a_schema_that_is_missing_or_old(tmp_path: Path) -> None:

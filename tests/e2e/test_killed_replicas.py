@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,30 +16,20 @@ from deploy.running import running_cluster
 from tests.e2e.approvals import IDEMPOTENT, TRANSACTIONAL, UNSAFE, Kind, many
 from tests.e2e.campaign import run_campaign, show
 from tests.e2e.checker import violations
+from tests.e2e.databases import database
 from tests.e2e.kill_orders import KillOrders
 from tests.e2e.killable import ORDERS_VARIABLE
-from tests.servers import postgres
 
 KILLABLE = "tests.e2e.killable:create_killable_app"
 PEOPLE = 10
 """Enough that, while some wait for the lease of a dead replica, there is always one to kill."""
 
 
-@contextmanager
-def database(store: str) -> Iterator[str | None]:
-    """The URL of a fresh database; None is the cluster's own SQLite file."""
-    if store == "sqlite":
-        yield None
-        return
-    with postgres() as server:
-        yield server.url
-
-
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize(
     ("store", "counts", "hits_min"),
     [
-        pytest.param("sqlite", {IDEMPOTENT: 40, TRANSACTIONAL: 40, UNSAFE: 20}, 90, id="sqlite"),
+        pytest.param("sqlite", {IDEMPOTENT: 50, TRANSACTIONAL: 50, UNSAFE: 20}, 108, id="sqlite"),
         pytest.param(
             "postgres",
             {IDEMPOTENT: 5, TRANSACTIONAL: 5, UNSAFE: 5},

@@ -102,11 +102,13 @@ async def test_outage_in_the_middle_of_resumes_loses_and_doubles_nothing(
     async with connect(cluster.url, scope="tenant-1") as client:
         for approval in approvals:
             await approval.approve_again(client)
+    probes_after = [await asyncio.to_thread(get, f"{replica.url}/readyz") for replica in replicas]
 
     assert is_in_the_middle
     assert {reply.code for reply in refused} == {"STORE_UNAVAILABLE"}
     assert {reply.metadata["definite"] for reply in refused} == {False}
-    assert {probe.status_code for probe in probes if probe} == {503}
+    assert [probe and probe.status_code for probe in probes] == [503, 503]
+    assert all("PostgreSQL" in probe.json()["reason"] for probe in probes if probe)
     assert INDETERMINATE not in {reply.code for reply in impatient}
     bank = read_bank(world)
     assert bank.of(unheard) == []
@@ -115,6 +117,7 @@ async def test_outage_in_the_middle_of_resumes_loses_and_doubles_nothing(
         assert len(bank.of(approval)) == 1, approval.invoice
         assert approval.duplicate.is_replay
         assert approval.duplicate.tool_results == approval.answer.tool_results
+    assert [probe and probe.json() for probe in probes_after] == [{"status": "ready"}] * 2
     assert cluster.state.replicas == replicas
 
 

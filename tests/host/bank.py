@@ -19,7 +19,7 @@ class Bank:
         self.url = url
         self._client = client
 
-    async def payments(self) -> list[dict[str, str]]:
+    async def payments(self) -> list[dict[str, Any]]:
         """Return what was paid."""
         return list((await self._effects())["payments"])
 
@@ -30,6 +30,10 @@ class Bank:
     async def paid(self) -> list[tuple[str, str]]:
         """Return invoice and payee of everything paid and then wired."""
         return [(each["invoice"], each["payee"]) for each in await self.payments() + await self.wires()]
+
+    async def calls(self) -> int:
+        """Return how many calls were received to pay or to wire; a repeat pays nothing more, but it is a call."""
+        return int((await self._effects())["calls"])
 
     async def delay(self, invoice: str, seconds: float) -> None:
         """Answer calls for an invoice so much later than they take effect."""

@@ -112,10 +112,28 @@ async def test_a_status_that_does_not_exist_is_refused(hosts: Hosts, bank: Bank)
 async def test_an_answer_without_a_payload_is_refused(hosts: Hosts, bank: Bank) -> None:
     asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
     before = await hosts.dump()
+    entry = {"interruptId": asked.ids[0], "status": "resolved"}
 
-    refused = await hosts.b.send(answers("t", {"interruptId": asked.ids[0], "status": "resolved"}))
+    for road in ("resume", "forwardedProps", "command"):
+        refused = await hosts.b.send(ROADS[road]("t", [entry]))
+        assert (refused.code, refused.metadata["definite"]) == (INVALID, True), road
+        assert "must include a boolean `approved`" in refused.message
 
-    assert refused.code == INVALID
+    assert (await hosts.dump(), await bank.paid()) == (before, [])
+
+
+@pytest.mark.parametrize("content", ["{}", "", '{"approved": true}'])
+async def test_a_trailing_tool_message_without_accepted_is_no_answer_and_one_is_still_required(
+    hosts: Hosts, bank: Bank, content: str
+) -> None:
+    asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
+    before = await hosts.dump()
+    body = ROADS["tool message"]("t", [approve(*asked.ids)])
+    body["messages"][0]["content"] = content
+
+    refused = await hosts.b.send(body)
+
+    assert (refused.code, refused.metadata["definite"]) == ("APPROVAL_RESUME_REQUIRED", True)
     assert (await hosts.dump(), await bank.paid()) == (before, [])
 
 
@@ -153,35 +171,6 @@ async def test_an_id_of_another_scope_is_answered_like_one_that_never_was(hosts:
         assert foreign.metadata == forged.metadata == {"definite": False}
 
     assert (await hosts.dump(), await bank.paid()) == (before, [])
-
-
-BODIES: dict[str, tuple[int, bytes]] = {
-    "empty": (422, b""),
-    "not JSON": (422, b"{"),
-    "a list": (422, b"[]"),
-    "a text": (422, b'"resume"'),
-    "no messages": (422, b'{"threadId": "t", "runId": "r"}'),
-    "messages is a text": (422, b'{"messages": "hello"}'),
-    "not UTF-8": (422, b"\xff\xfe"),
-    "nested too deeply": (400, b"[" * 100_000),
-    "a thread that is a number": (422, b'{"threadId": 1, "runId": "r", "messages": []}'),
-    "a NUL in an id": (422, b'{"threadId": "t\\u0000", "runId": "r", "messages": []}'),
-    "a NUL in a key": (422, b'{"threadId": "t", "runId": "r", "messages": [], "state": {"\\u0000": 1}}'),
-    "half a pair": (422, b'{"threadId": "t", "runId": "\\uD83E", "messages": []}'),
-    "half a pair as bytes": (422, b'{"threadId": "t", "runId": "\xed\xa0\xbe", "messages": []}'),
-    "2 MB": (413, b'{"messages": [], "x": "' + b"x" * 2_000_000 + b'"}'),
-}
-
-
-async def test_a_body_that_is_no_request_gets_a_status_and_a_reason(hosts: Hosts) -> None:
-    await hosts.a.send(says("t", "pay INV-1 to ACME"))
-    before = await hosts.dump()
-
-    for case, (status, content) in BODIES.items():
-        response = await hosts.b.post(content)
-        assert (response.status_code, bool(response.json()["detail"])) == (status, True), (case, response.text)
-
-    assert await hosts.dump() == before
 
 
 async def test_unusual_text_is_kept_as_it_is(hosts: Hosts, bank: Bank) -> None:

@@ -45,7 +45,7 @@ async def test_a_repeated_answer_is_replayed_without_model_tool_or_write(hosts: 
 
     assert await hosts.dump() == before
     assert await bank.model_failures_left("later") == 1
-    assert len(await bank.paid()) == 2
+    assert len(await bank.paid()) == await bank.calls() == 2
 
 
 @pytest.mark.parametrize("decide", [reject, cancel])
@@ -99,6 +99,7 @@ async def test_a_duplicate_is_replayed_while_the_thread_has_moved_on(hosts: Host
     assert (repeated.is_replay, said(repeated)) == (True, said(first))
     assert (await hosts.c.show("t")).ids == later.ids
     assert await bank.paid() == [("INV-1", "ACME")]
+    assert await bank.calls() == 1
 
 
 async def test_a_duplicate_is_replayed_a_week_later(bank: Bank) -> None:
@@ -188,6 +189,7 @@ async def test_the_same_answer_while_it_is_carried_out_is_in_progress_and_anothe
     repeated = await hosts.c.send(body)
     assert (repeated.is_replay, said(repeated)) == (True, said(first))
     assert await bank.paid() == [("INV-1", "ACME")]
+    assert await bank.calls() == 1
 
 
 async def test_a_late_answer_by_a_provider_id_approves_no_later_call_of_that_id(hosts: Hosts, bank: Bank) -> None:

@@ -50,6 +50,35 @@ async def test_showing_a_thread_changes_nothing_in_any_store(hosts: Hosts) -> No
     assert await hosts.dump() == before
 
 
+async def test_showing_a_thread_changes_nothing_however_far_its_approval_got(hosts: Hosts, bank: Bank) -> None:
+    brief = await hosts.start(approval_seconds=0.05)
+    hasty = await hosts.start(tool_seconds=0.3)
+    await brief.send(says("expired", "pay INV-1 to ACME"))
+    decided = await hosts.a.send(says("decided", "wire INV-2 to ACME (outage o)"))
+    doubtful = await hosts.a.send(says("in doubt", "wire INV-3 to ACME"))
+    await bank.break_model("o", times=1)
+    await bank.delay("INV-3", 600)
+    assert (await hosts.a.send(answers("decided", approve(*decided.ids)))).code == "RUN_FAILED"
+    assert (await hasty.send(answers("in doubt", approve(*doubtful.ids)))).code == "APPROVAL_OUTCOME_INDETERMINATE"
+    await hosts.until(lambda: is_past_expiry(hosts, "expired"))
+    before, paid = await hosts.dump(), await bank.paid()
+
+    # What nobody has closed yet is still recorded as pending; that its time has passed takes its card away.
+    for host in (hosts.a, hosts.b, hosts.c):
+        for thread, state in {"expired": "pending", "decided": "decided", "in doubt": "indeterminate"}.items():
+            shown = await host.show(thread)
+            assert (shown.code, shown.ids, shown.states) == (None, [], [state])
+            foreign = await host.show(thread, scope="bob")
+            assert (foreign.code, foreign.ids, foreign.states, foreign.messages) == (None, [], [], [])
+
+    assert (await hosts.dump(), await bank.paid()) == (before, paid)
+
+
+async def is_past_expiry(hosts: Hosts, thread: str) -> bool:
+    loaded = await hosts.loaded(thread)
+    return all(each.expires_at < loaded.now for each in loaded.record.occurrences)
+
+
 async def test_an_answered_thread_shows_its_answer_and_no_card(hosts: Hosts) -> None:
     asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
     answered = await hosts.b.send(answers("t", approve(*asked.ids)))

@@ -38,6 +38,7 @@ async def test_the_same_answer_goes_on_after_the_model_failed(
     assert f"INV-1: {result}" in finished.text
     assert await effects_of(hosts, bank) == 1
     assert (await hosts.b.send(body)).is_replay
+    assert await bank.calls() == (0 if kind == "transactional" else 1)
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -55,6 +56,7 @@ async def test_a_mixed_batch_goes_on_after_the_model_failed(hosts: Hosts, bank: 
     assert "pay_invoice INV-2: Error: Tool call invocation was rejected by user." in finished.text
     assert "look_up_invoice INV-9: Invoice INV-9: " in finished.text
     assert await bank.paid() == [("INV-1", "ACME")]
+    assert await bank.calls() == 1
     assert (await hosts.c.send(says("t", "hello"))).code is None
 
 

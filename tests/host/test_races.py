@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from tests.host.hosts import Host, Hosts
 
 THREADS = 10
 TURNS = 10
-"""Two verbs, ten threads, ten turns: 200 races of equal answers."""
+"""The same run twice and two runs, ten threads, ten turns: 200 races of equal answers."""
 IN_PROGRESS = "APPROVAL_RESUME_IN_PROGRESS"
 CONFLICT = "APPROVAL_RESUME_CONFLICT"
 
@@ -39,26 +40,35 @@ async def settle(hosts: Hosts, found: Sequence[Answer], body: Json) -> Answer:
     return carried_out[0]
 
 
-@pytest.mark.parametrize("verb", ["pay", "wire"])
-async def test_of_two_equal_answers_at_once_one_is_carried_out(hosts: Hosts, bank: Bank, verb: str) -> None:
+async def refunded(hosts: Hosts) -> list[str]:
+    """Return the invoice of every refund, which are rows beside the hosts' own."""
+    return re.findall(r"^demo_refunds: .*'(INV-[^']+)'", await hosts.dump(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("is_same_run", [True, False], ids=["the same run twice", "two runs"])
+async def test_of_two_equal_answers_at_once_one_is_carried_out(hosts: Hosts, bank: Bank, is_same_run: bool) -> None:
     """Each thread asks for one call after the other, so that every answer is also the next question."""
+    verbs = ["pay {} to ACME", "wire {} to ACME", *(["refund {}"] if hosts.is_transactional else [])]
     losers: Counter[str] = Counter()
 
-    async def answer_all(thread: str) -> None:
-        invoices = [f"INV-{thread}{number}" for number in range(TURNS)]
-        asked = await hosts.a.send(says(thread, " then ".join(f"{verb} {each} to ACME" for each in invoices)))
-        for turn in range(len(invoices)):
-            body = answers(thread, approve(*asked.ids))
+    async def answer_all(number: int) -> None:
+        thread = f"t{number}"
+        calls = [verbs[(number + turn) % len(verbs)].format(f"INV-{thread}-{turn}") for turn in range(TURNS)]
+        asked = await hosts.a.send(says(thread, " then ".join(calls)))
+        for turn in range(TURNS):
+            one = answers(thread, approve(*asked.ids))
+            other = one if is_same_run else answers(thread, approve(*asked.ids))
             runners = [hosts.a, hosts.b] if turn % 2 else [hosts.b, hosts.a]
-            found = await race(runners, [body, body])
+            found = await race(runners, [one, other])
             losers.update("replay" if answer.is_replay else str(answer.code) for answer in found)
-            asked = await settle(hosts, found, body)
+            asked = await settle(hosts, found, other)
         assert asked.ids == []
 
-    await asyncio.gather(*(answer_all(f"t{number}-") for number in range(THREADS)))
+    await asyncio.gather(*map(answer_all, range(THREADS)))
 
-    expected = sorted(f"INV-t{thread}-{number}" for thread in range(THREADS) for number in range(TURNS))
-    assert sorted(invoice for invoice, _ in await bank.paid()) == expected
+    expected = sorted(f"INV-t{thread}-{turn}" for thread in range(THREADS) for turn in range(TURNS))
+    paid = [invoice for invoice, _ in await bank.paid()]
+    assert sorted(paid + await refunded(hosts)) == expected
     # A race in which the loser only ever came too late would not be one.
     assert losers[IN_PROGRESS] > 0
     assert losers["None"] == len(expected)

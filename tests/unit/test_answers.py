@@ -61,8 +61,11 @@ def test_a_cancellation_needs_no_payload(payload: Any) -> None:
 
 
 @pytest.mark.parametrize("payload", [{"approved": True, "accepted": False}, {"accepted": False, "approved": True}])
-def test_approved_is_the_word_that_counts(payload: Any) -> None:
-    assert executed(payload) == SHOWN
+def test_two_verdicts_that_differ_are_no_verdict(payload: Any) -> None:
+    refused = answer(payload)
+
+    assert isinstance(refused, Refusal)
+    assert refused.code is Code.RESUME_INVALID
 
 
 def test_arguments_beside_the_verdict_replace_those_they_name() -> None:

@@ -50,6 +50,29 @@ async def test_same_key_for_another_order_is_refused_and_has_no_effect(bank: htt
     assert await counts(bank) == {"payments": 1, "wires": 0, "refunds": 0}
 
 
+async def test_every_call_under_a_key_is_counted_the_refused_ones_too(bank: httpx.AsyncClient) -> None:
+    for key, invoice in (("a", "INV-1"), ("a", "INV-1"), ("a", "INV-2"), ("b", "INV-1"), ("c", "OTHER-1")):
+        await bank.post("/payments", json={"key": key, "invoice": invoice, "payee": "ACME"})
+    await bank.post("/wires", json=ORDER)
+
+    told = (await bank.get("/effects", params={"invoice_prefix": "INV-"})).json()
+
+    assert {each["key"]: each["calls"] for each in told["payments"]} == {"a": 3, "b": 1}
+    assert told["calls"] == 5
+
+
+async def test_a_call_that_has_no_answer_yet_is_counted(bank: httpx.AsyncClient) -> None:
+    await bank.put("/delays/INV-1", json={"seconds": 600})
+
+    call = asyncio.create_task(bank.post("/payments", json={"key": "k", **ORDER}))
+    async with asyncio.timeout(10):
+        while (await bank.get("/effects")).json()["calls"] == 0:
+            await asyncio.wait([call], timeout=0.01)
+
+    assert not call.done()
+    call.cancel()
+
+
 async def test_another_key_is_another_effect(bank: httpx.AsyncClient) -> None:
     receipts = {(await bank.post("/payments", json={"key": key, **ORDER})).json()["receipt"] for key in ("a", "b")}
 

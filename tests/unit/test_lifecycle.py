@@ -11,7 +11,7 @@ from app import lifecycle
 from app.errors import Code
 from app.lifecycle import Grant
 from stores.ports import Begun, Closed, DigestMismatch, Held, Reservation, ReserveAnswer, Reserved, Settled
-from stores.records import EffectKind, OccurrenceState, Record, ToolResult
+from stores.records import Claim, EffectKind, OccurrenceState, Record, ToolResult
 from tests.unit.threads import (
     APPROVAL,
     CANCELLATION,
@@ -39,7 +39,9 @@ RETRIES_MAX = 3
         (False, None, ()),
     ],
 )
-def test_a_claim_lives_until_its_time_or_its_holder_ends(is_live: bool, held: object, dead: tuple[str, ...]) -> None:
+def test_a_claim_lives_until_its_time_or_its_holder_ends(
+    is_live: bool, held: Claim | None, dead: tuple[str, ...]
+) -> None:
     assert lifecycle.is_live(held, now=NOW, dead=dead) is is_live
 
 

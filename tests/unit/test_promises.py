@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from deploy.promises import Approved, Effects, Promises, misfits
+from deploy.promises import Approved, Effects, Promises, misfits, payment_calls
 
 APPROVED = (Approved("payments", "INV-1"), Approved("wires", "INV-2"))
 
@@ -31,6 +31,13 @@ def test_one_effect_for_each_approved_call_fits() -> None:
 )
 def test_misfit_is_named(happened: Effects, sentence: str) -> None:
     assert misfits(happened, APPROVED) == [sentence]
+
+
+@pytest.mark.parametrize(("calls", "total"), [((), 0), ((1,), 1), ((2,), 2), ((1, 1), 2)])
+def test_calls_to_pay_an_invoice_are_added_over_its_keys(calls: tuple[int, ...], total: int) -> None:
+    payments = [{"invoice": "INV-1", "calls": each} for each in calls]
+
+    assert payment_calls({"payments": [*payments, {"invoice": "INV-2", "calls": 7}]}, "INV-1") == total
 
 
 def test_broken_promises_are_kept_in_mind_and_kept_ones_are_not() -> None:

@@ -123,6 +123,7 @@ async def test_the_fixed_scope_is_one_constant_whoever_asks() -> None:
         ({"trusted_proxies": "10.0.0.1/8"}, "AGUI_TRUSTED_PROXIES"),
         ({"trusted_proxies": ","}, "AGUI_TRUSTED_PROXIES"),
         ({"trusted_proxies": "0.0.0.0/0"}, "AGUI_TRUSTED_PROXIES trusts every address"),
+        ({"trusted_proxies": "0.0.0.0/1,128.0.0.0/1"}, "AGUI_TRUSTED_PROXIES trusts every address"),
         ({"trusted_proxies": "10.0.0.0/8, ::/0"}, "AGUI_TRUSTED_PROXIES trusts every address"),
         ({"scope": "fixed", "scope_fixed": ""}, "AGUI_SCOPE_FIXED is empty"),
         ({"scope": "fixed", "scope_fixed": "two words"}, "AGUI_SCOPE_FIXED may hold"),

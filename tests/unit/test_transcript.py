@@ -92,7 +92,7 @@ def test_a_replay_carries_no_time_of_its_own() -> None:
 
 
 def test_a_card_is_shown_with_its_expiry_and_the_pause_it_belongs_to() -> None:
-    cards = [{"id": "i1", "message": "Approve?", "metadata": {"theirs": 1}}, {"id": "i2"}]
+    cards: list[Json] = [{"id": "i1", "message": "Approve?", "metadata": {"theirs": 1}}, {"id": "i2"}]
 
     shown = open_interrupts(cards, pause_id="p1", expires_at={"i1": 0.0, "i2": 1.5})
 
