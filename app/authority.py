@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from app import admission, lifecycle
 from app.admission import Replay
 from app.answers import Entry
-from app.errors import MEANINGS, Code, Refusal, RunRefused
+from app.errors import Code, Refusal, RunRefused
 from app.lifecycle import Grant
 from app.replicas import Replica
 from app.steps import OnStep, Step
 from app.tickets import Ending, Ticket
 from app.upkeep import Upkeep, again_if_in_doubt
-from stores.errors import StoreError, WriteInDoubt
+from stores.errors import WriteInDoubt
 from stores.ports import Change, Loaded, Lost, NotReserved, ReserveAnswer, Saved, Stores
 from stores.records import (
     Claim,
-    Effect,
     EffectKind,
-    EffectState,
     Json,
     OccurrenceState,
     Record,
@@ -141,29 +139,6 @@ class ApprovalAuthority:
             code = Code.RESUME_IN_PROGRESS if ticket.record.occurrences else Code.THREAD_BUSY
             message = "Another run has taken this thread over; send the same again to get its answer."
             raise RunRefused(Refusal(code, message, tuple(ticket.answers)))
-
-    async def is_definite(
-        self, key: ThreadKey, refusal: Refusal, *, run_id: str, names: Collection[str] | None
-    ) -> bool:
-        """Say whether no effect of anything the request names has begun; False wherever that is not known.
-
-        `names` are the ids it answers (None: they could not be read). Every call of the thread's open pause counts too:
-        a request that answers one of them speaks of the whole batch.
-        """
-        if names is None or not MEANINGS[refusal.code].can_be_definite:
-            return False
-        try:
-            loaded = await self._stores.threads.load(key, interrupts=names, run_id=run_id)
-            open_ones = [each.interrupt_id for each in loaded.record.occurrences]
-            rows = await self._stores.effects.read(key, interrupts=open_ones) if open_ones else {}
-        except StoreError:
-            return False
-        known = loaded.known.outcomes if loaded.known else ()
-        if any(each.state is OccurrenceState.FINISHED for each in known):
-            return False
-        if not all(loaded.record.find(name) or admission.outcome_named(loaded.known, name) for name in names):
-            return False
-        return all(row.state is EffectState.CLOSED or _is_free(row) for row in rows.values())
 
     async def _resume_once(
         self,
@@ -289,11 +264,6 @@ class ApprovalAuthority:
         assert record.claim is not None, "a ticket is made from a claimed record"
         deadline = since + record.claim.until - loaded.now
         return Ticket(key, run, record, loaded, deadline, answers or {})
-
-
-def _is_free(row: Effect) -> bool:
-    """A row that nobody holds and that has not begun: no effect, and none on its way."""
-    return row.state is EffectState.RESERVED and row.holder is None
 
 
 def _busy() -> Refusal:

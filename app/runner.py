@@ -16,6 +16,7 @@ from app import upstream, wire
 from app.admission import Replay
 from app.authority import ApprovalAuthority
 from app.carry_out import CarryOut, RunInput
+from app.definite import is_definite
 from app.drain import Drain
 from app.effects import EffectLimits, RunEffects
 from app.errors import Code, Refusal, RunRefused
@@ -26,7 +27,7 @@ from app.run_request import RequestLimits, RunRequest, named, read_request
 from app.steps import OnStep, Step
 from app.tickets import LetGo, Ticket
 from app.upkeep import Upkeep
-from stores.ports import EffectLedger, Stores
+from stores.ports import Stores
 from stores.records import ThreadKey
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class HostAgent(AgentFrameworkAgent):
         )
         self._authority = authority
         self._upkeep = upkeep
-        self._ledger: EffectLedger = stores.effects
+        self._stores = stores
         self._limits = limits
         self._drain = drain
         self._on_step = on_step
@@ -112,8 +113,8 @@ class HostAgent(AgentFrameworkAgent):
             await self._answer(key, run_id, request, replace(run_input, data=request.data), pipe)
         except BaseException as error:
             refusal = refusal_for(error, run_id)
-            is_definite = await self._authority.is_definite(key, refusal, run_id=run_id, names=names)
-            pipe.put(wire.run_error(refusal, is_definite=is_definite))
+            certain = await is_definite(self._stores, key, refusal, run_id=run_id, names=names)
+            pipe.put(wire.run_error(refusal, is_definite=certain))
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
@@ -147,7 +148,7 @@ class HostAgent(AgentFrameworkAgent):
     async def _go_on(self, ticket: Ticket, run_input: RunInput, pipe: Pipe) -> None:
         """Carry the run out and commit it, or let go of the thread; its end is sent after its commit only."""
         effects = RunEffects(
-            self._ledger,
+            self._stores.effects,
             ticket.key,
             attempt=ticket.claim.attempt,
             deadline=ticket.deadline,
