@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import uvicorn
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, column, func, inspect, select, table
+from sqlalchemy import Connection, column, func, inspect, make_url, select, table
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 _REFUNDS = table("demo_refunds", column("key"), column("invoice"), column("created_at"))
@@ -141,9 +141,16 @@ def _read_refunds(connection: Connection, invoice_prefix: str) -> list[dict[str,
     return [{"key": row.key, "invoice": row.invoice} for row in rows]
 
 
+def _engine(database_url: str) -> AsyncEngine:
+    url = make_url(database_url)
+    # The hosts' driver, also where the URL names none.
+    driver = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite+aiosqlite"}[url.get_backend_name()]
+    return create_async_engine(url.set(drivername=driver), pool_size=2)
+
+
 def create_bank(database_url: str | None = None) -> FastAPI:
     """Build the bank's application; `database_url` is where the hosts keep refunds (None: there are no refunds)."""
-    engine = create_async_engine(database_url, pool_size=2) if database_url else None
+    engine = _engine(database_url) if database_url else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -23,7 +23,8 @@ class Loaded:
     """A thread as it stands at `now`. A thread never written has an empty record of generation 0.
 
     `known` is the run that a duplicate would be answered from: the finished run that ended one of the
-    interrupts asked for, else the run with the run id asked for, in any state.
+    interrupts asked for, else the run with the run id asked for, in any state. `snapshot_bytes` is what the snapshot
+    takes in the store.
     """
 
     record: Record
@@ -31,6 +32,7 @@ class Loaded:
     snapshot: Snapshot | None = None
     bag: Bag | None = None
     known: Run | None = None
+    snapshot_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,31 @@ class NotReserved:
     """The ledger refused the batch: nothing was written, in either. The answers say why, per interrupt."""
 
     answers: Mapping[str, ReserveAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run nobody has written for long, with the interrupts whose rows of the ledger may go with it."""
+
+    key: ThreadKey
+    run_id: str
+    interrupts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OldRuns:
+    """Runs that may be purged, of those that were looked at, and where to look on (None: that was all)."""
+
+    runs: tuple[OldRun, ...]
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many runs are gone; `is_whole`: the thread had no other and is gone too, with its snapshot."""
+
+    runs: int
+    is_whole: bool = False
 
 
 # What a ledger answers ------------------------------------------------------------------------------------
@@ -144,7 +171,10 @@ class CannotClose:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One approved call to reserve. `begin`: insert it as begun at once (idempotent tools, shared database)."""
+    """One approved call to reserve. `begin`: insert it as begun at once (idempotent tools, shared database).
+
+    `key_lifetime_seconds` None: of unknown lifetime, never repeated; a row keeps what it was inserted with.
+    """
 
     interrupt_id: str
     kind: EffectKind
@@ -173,7 +203,8 @@ class Batch:
 class Change:
     """One compare-and-set of a thread. A `snapshot` or `bag` that is None stays as it is in the store.
 
-    `record.version` is ignored; the store sets generation + 1 and `write_id`. `write_id` is new per change and
+    A snapshot whose `sealed` is what the store gave for `expected` begins with the same messages, which are not written
+    again. `record.version` is ignored; the store sets generation + 1 and `write_id`. `write_id` is new per change and
     reused only to repeat that very change. `runs` are inserted or replaced by run id; the outcomes of a finished
     one become findable by interrupt id and alias. `due_at` is when `due` shall name the thread if it has no claim
     (None: never); like the record it is replaced by every change.
@@ -243,12 +274,32 @@ class ThreadStore(Protocol):
         """Return threads that want attention, those waiting longest first.
 
         A thread is due if it has a claim whose `until` has passed or whose holder is not in `alive`, or if it
-        has no claim and its `due_at` has passed. The cost grows with what is claimed or due, not with what is stored.
+        has no claim and its `due_at` has passed. The order is by `until` or `due_at`, so a dead holder's claim that has
+        not ended comes last. The cost grows with what is claimed or due, not with what is stored.
         """
         ...
 
     async def delete(self, key: ThreadKey, *, expected: Version) -> Saved | Lost:
-        """Remove a thread with its runs, snapshot and bag if it is at `expected` and has no claim."""
+        """Remove a thread with its runs, snapshot and bag if it is at `expected` and has no claim.
+
+        A thread that is not there is at `Version()`; so a repeat after the thread was removed answers Lost.
+        """
+        ...
+
+    async def old(self, *, age_seconds: float, limit: int, after: str | None = None) -> OldRuns:
+        """Return runs last written more than `age_seconds` ago, those first that are oldest.
+
+        Looks at no more than `limit` of them, from where `after` (an earlier answer's) left off, and leaves out those
+        of threads with a claim or an open occurrence. The cost grows with `limit`, not with what is stored.
+        """
+        ...
+
+    async def purge(self, key: ThreadKey, *, run_ids: Collection[str], age_seconds: float = 0.0) -> Purged:
+        """Remove runs of a thread, and the thread itself if it has no other. Atomic.
+
+        A run that was written less than `age_seconds` ago stays. Nothing is removed while the thread has a claim or an
+        open occurrence. A repeat removes nothing more.
+        """
         ...
 
 
@@ -273,7 +324,8 @@ class EffectLedger(Protocol):
     async def begin(self, key: ThreadKey, *, interrupt_id: str, attempt: str) -> Began | Fenced:
         """Record that the effect may start.
 
-        Began if the row is reserved under this attempt and was not freed since, or is begun by it already.
+        Began if the row is reserved under this attempt and was not freed since, or is begun by it already. A row whose
+        `until` has passed is this attempt's until another one reserves it.
         """
         ...
 
@@ -287,7 +339,10 @@ class EffectLedger(Protocol):
         ...
 
     async def close(self, key: ThreadKey, *, interrupts: Mapping[str, str]) -> Closed | CannotClose:
-        """End open occurrences without an effect, all or none. Missing or free and reserved rows become closed."""
+        """End open occurrences without an effect, all or none. Missing or free and reserved rows become closed.
+
+        A row that is held is answered Held, begun or not, also to the attempt that holds it.
+        """
         ...
 
     async def free(self, key: ThreadKey, *, attempt: str) -> None:
@@ -298,13 +353,17 @@ class EffectLedger(Protocol):
         """Return the rows of these interrupts; a missing one is left out."""
         ...
 
+    async def forget(self, key: ThreadKey, *, interrupts: Collection[str]) -> int:
+        """Remove the rows of these interrupts that are settled or closed; answers how many. Others stay."""
+        ...
+
     async def resolve(
         self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         """State the truth about a begun row that no one will settle: it happened with `result`, or (None) it did not.
 
-        "Did not happen" makes the row reserved and free. Fenced if the row is not begun. A result that came first
-        stands and is answered.
+        "Did not happen" makes the row reserved and free; said again while it is still so, it is answered Reserved too.
+        Fenced if the row is not begun. A result that came first stands and is answered.
         """
         ...
 
@@ -321,7 +380,8 @@ class EffectLedger(Protocol):
 
         The settle is the last statement and applies only where the row is reserved under this attempt; else the whole
         transaction is rolled back and the answer is Fenced. An exception of `call` rolls back and is raised as it is.
-        No lock is kept longer than `seconds`. Raises NotSupported where `Stores.transactional` is false.
+        A repeat after a lost reply is Fenced: the row has the result. No lock is kept longer than `seconds`. Raises
+        NotSupported where `Stores.transactional` is false.
         """
         ...
 
@@ -330,7 +390,7 @@ class CheckpointStore(Protocol):
     """Workflow checkpoints: opaque authenticated blobs with the few fields they are looked up by."""
 
     async def save(self, key: ThreadKey, *, checkpoint_id: str, workflow: str, blob: bytes, created_at: float) -> None:
-        """Insert or replace one checkpoint."""
+        """Insert or replace one checkpoint. `created_at` says where it stands among those of its workflow, no more."""
         ...
 
     async def load(self, key: ThreadKey, *, checkpoint_id: str) -> bytes | None:
@@ -347,6 +407,10 @@ class CheckpointStore(Protocol):
 
     async def prune(self, key: ThreadKey, *, workflow: str, keep: int) -> int:
         """Remove all but the newest `keep` checkpoints of a workflow; answers how many went."""
+        ...
+
+    async def forget(self, key: ThreadKey) -> int:
+        """Remove all checkpoints of a thread; answers how many went."""
         ...
 
 
@@ -371,7 +435,8 @@ class Stores:
     """The four ports of a running host.
 
     `shared`: threads and effects are one database, so a `Change` may carry a batch. `transactional`: the ledger
-    can run a tool's statements in its own transaction. `check` is a real write and read of every technology in use:
+    can run a tool's statements in its own transaction. `durable`: the ledger loses no write that it acknowledged, also
+    not in a failover. `check` is a real write and read of every technology in use:
     it raises `StoreUnavailable` naming the one that fails.
     """
 
@@ -382,3 +447,4 @@ class Stores:
     check: Callable[[], Awaitable[None]]
     shared: bool = False
     transactional: bool = False
+    durable: bool = False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from typing import Any, NewType
 
@@ -13,6 +14,9 @@ from stores.errors import UnknownFormat
 
 FORMAT = 1
 """Written into every stored value; a reader that meets another number fails closed."""
+
+SEALED_FORMAT = 2
+"""Written into a snapshot whose first messages are kept apart: who does not know them must not go on from the rest."""
 
 Scope = NewType("Scope", str)
 """The authorization boundary a caller was resolved to; part of every key, never taken from a body."""
@@ -159,13 +163,25 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The client-replayable picture of a thread, with the pause it was taken in."""
+    """The client-replayable picture of a thread, with the pause it was taken in.
+
+    `sealed` says how many of the first messages a store keeps apart and does not write again (`stores/history.py`): a
+    store sets it, `history.carried_on` hands it on to the snapshot that follows, and nobody else looks at it.
+    """
 
     messages: tuple[Json, ...] = ()
     state: Json | None = None
     interrupts: tuple[Json, ...] = ()
     session_state: Json | None = None
     pause_id: str | None = None
+    sealed: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Messages of a thread's history that are sealed: written once, read with every snapshot."""
+
+    messages: tuple[Json, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,20 +255,31 @@ class Effect:
     why: str | None = None
 
 
-def to_json(value: Record | Snapshot | Bag | Run | ToolResult) -> str:
+def to_json(value: Record | Snapshot | Chunk | Bag | Run | ToolResult) -> str:
     """Serialise one stored value. A record's version and claim are columns of their own and left out."""
-    fields = asdict(value)
+    stored = _fields_of(value)
+    number = FORMAT
     if isinstance(value, Record):
-        del fields["version"], fields["claim"]
-    text = json.dumps({"format": FORMAT, **fields}, ensure_ascii=False, separators=(",", ":"))
+        del stored["version"], stored["claim"]
+    elif isinstance(value, Snapshot):
+        number = SEALED_FORMAT if stored.pop("sealed") else FORMAT
+        stored |= {"sealed": value.sealed} if value.sealed else {}
+    text = json.dumps({"format": number, **stored}, default=_fields_of, ensure_ascii=False, separators=(",", ":"))
     # Half of a character, as clients make that cut texts by their length, is no UTF-8 unless it is escaped.
     return text if text.isascii() else _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _opened(text: str | bytes) -> Json:
+def _fields_of(value: Any) -> Json:
+    # Not `asdict`: it copies every message of a snapshot, which costs more than all else in a save.
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} can not be stored as JSON.")
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def _opened(text: str | bytes, *formats: int) -> Json:
     fields: Json = json.loads(text)
-    if fields.pop("format", None) != FORMAT:
-        raise UnknownFormat(f"A stored value has a format other than {FORMAT}.")
+    if fields.pop("format", None) not in (FORMAT, *formats):
+        raise UnknownFormat("A stored value has a format that this version does not know.")
     return fields
 
 
@@ -295,8 +322,13 @@ def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -
 
 def snapshot_from_json(text: str | bytes) -> Snapshot:
     """Read a snapshot back; raises `UnknownFormat` for a number it does not know."""
-    fields = _opened(text)
+    fields = _opened(text, SEALED_FORMAT)
     return Snapshot(**{**fields, **_tuples(fields, ("messages", "interrupts"))})
+
+
+def chunk_from_json(text: str | bytes) -> Chunk:
+    """Read sealed messages back; raises `UnknownFormat` for a number it does not know."""
+    return Chunk(tuple(_opened(text)["messages"]))
 
 
 def bag_from_json(text: str | bytes) -> Bag:

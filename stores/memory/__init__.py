@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
 from stores.memory.checkpoints import MemoryCheckpointStore
 from stores.memory.effects import MemoryEffectLedger
 from stores.memory.replicas import MemoryReplicaRegistry
@@ -16,7 +19,14 @@ __all__ = [
     "MemoryThreadStore",
     "MemoryWorld",
     "memory_stores",
+    "open_memory_stores",
 ]
+
+
+@asynccontextmanager
+async def open_memory_stores(clock: Callable[[], float]) -> AsyncIterator[Stores]:
+    """Open the four ports over a world of their own; `clock` gives epoch seconds."""
+    yield memory_stores(MemoryWorld(clock))
 
 
 def memory_stores(world: MemoryWorld) -> Stores:
@@ -28,6 +38,7 @@ def memory_stores(world: MemoryWorld) -> Stores:
         replicas=MemoryReplicaRegistry(world),
         check=_check,
         shared=True,
+        durable=True,
     )
 
 

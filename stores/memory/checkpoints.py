@@ -35,6 +35,9 @@ class MemoryCheckpointStore:
             del self._world.checkpoints[key][checkpoint_id]
         return len(gone)
 
+    async def forget(self, key: ThreadKey) -> int:
+        return len(self._world.checkpoints.pop(key, {}))
+
     def _rows(self, key: ThreadKey) -> Mapping[str, CheckpointRow]:
         return self._world.checkpoints.get(key, {})
 

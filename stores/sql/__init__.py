@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from stores.errors import SchemaOutdated, StoreUnavailable
+from stores.options import StoreOptions
 from stores.ports import Stores
+from stores.sql.backend import PoolerInBetween
 from stores.sql.checkpoints import SqlCheckpointStore
 from stores.sql.effects import SqlEffectLedger
 from stores.sql.engine import connect
@@ -17,12 +19,17 @@ from stores.sql.threads import SqlThreadStore
 
 
 @asynccontextmanager
-async def open_sql_stores(database_url: str, *, timeout_seconds: float, pool_size: int) -> AsyncIterator[Stores]:
+async def open_sql_stores(options: StoreOptions) -> AsyncIterator[Stores]:
     """Open the four ports over one database. Raises SchemaOutdated if it is there and was not migrated.
 
     A database that does not answer is no error here: a host that starts before it becomes ready with it.
     """
-    database = connect(database_url, timeout_seconds=timeout_seconds, pool_size=pool_size)
+    database = connect(
+        options.database_url,
+        timeout_seconds=options.timeout_seconds,
+        pool_size=options.pool_size,
+        is_pooled=options.is_pooled,
+    )
     health = SqlHealth(database)
     reservations = Reservations(database)
     try:
@@ -35,6 +42,7 @@ async def open_sql_stores(database_url: str, *, timeout_seconds: float, pool_siz
             check=health.check,
             shared=True,
             transactional=True,
+            durable=True,
         )
     finally:
         await database.close()
@@ -43,7 +51,7 @@ async def open_sql_stores(database_url: str, *, timeout_seconds: float, pool_siz
 async def _require_schema(health: SqlHealth) -> None:
     try:
         await health.require_schema()
-    except SchemaOutdated:
+    except (SchemaOutdated, PoolerInBetween):
         raise
     except StoreUnavailable:
         return

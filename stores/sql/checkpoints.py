@@ -17,6 +17,7 @@ from stores.sql.expressions import (
     of_key,
     text_parameter,
 )
+from stores.sql.statements import Parameters, Statement
 from stores.sql.tables import KEY, checkpoints
 
 _put = insert_into(checkpoints).from_select(
@@ -44,13 +45,22 @@ _LIST = (
     .order_by(checkpoints.c.created_at, checkpoints.c.checkpoint_id)
 )
 _DELETE = delete(checkpoints).where(at_key(checkpoints), _IS_NAMED).returning(checkpoints.c.checkpoint_id)
+# Locked in one order by all who remove several, so that none of them waits for another that waits for it.
 _newest_first = (
     select(checkpoints.c.checkpoint_id)
-    .where(at_key(checkpoints), _IS_OF_WORKFLOW)
+    .where(at_key(checkpoints))
     .order_by(checkpoints.c.created_at.desc(), checkpoints.c.checkpoint_id.desc())
-    .offset(count_parameter("keep"))
+    .with_for_update()
 )
 _PRUNE = (
+    delete(checkpoints)
+    .where(
+        at_key(checkpoints),
+        checkpoints.c.checkpoint_id.in_(_newest_first.where(_IS_OF_WORKFLOW).offset(count_parameter("keep"))),
+    )
+    .returning(checkpoints.c.checkpoint_id)
+)
+_FORGET = (
     delete(checkpoints)
     .where(at_key(checkpoints), checkpoints.c.checkpoint_id.in_(_newest_first))
     .returning(checkpoints.c.checkpoint_id)
@@ -66,7 +76,8 @@ class SqlCheckpointStore:
         self._load = database.statement(_LOAD)
         self._list = database.statement(_LIST)
         self._delete = database.step(_DELETE)
-        self._prune = database.step(_PRUNE)
+        self._prune = database.statement(_PRUNE)
+        self._forget = database.statement(_FORGET)
 
     async def save(self, key: ThreadKey, *, checkpoint_id: str, workflow: str, blob: bytes, created_at: float) -> None:
         parameters = of_key(key, named=checkpoint_id, of_workflow=workflow, since=created_at, content=blob)
@@ -84,6 +95,11 @@ class SqlCheckpointStore:
         return await self._database.write(self._delete, of_key(key, named=checkpoint_id)) is not None
 
     async def prune(self, key: ThreadKey, *, workflow: str, keep: int) -> int:
-        parameters = of_key(key, of_workflow=workflow, keep=keep)
+        return await self._removed(self._prune, of_key(key, of_workflow=workflow, keep=keep))
+
+    async def forget(self, key: ThreadKey) -> int:
+        return await self._removed(self._forget, of_key(key))
+
+    async def _removed(self, statement: Statement, parameters: Parameters) -> int:
         async with self._database.writing() as connection:
-            return len(await connection.all(self._prune.first, parameters))
+            return len(await connection.all(statement, parameters))

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from sqlalchemy import and_, bindparam, case, func, null, or_, select, true, update
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import Insert
 
 from stores.records import EffectState
-from stores.sql.expressions import Now, at_key, field_in, insert_into, is_among, key_parameters, rows_of, text_parameter
+from stores.sql.expressions import (
+    Now,
+    at_key,
+    columns_of,
+    field_in,
+    insert_into,
+    is_among,
+    is_one_of,
+    key_parameters,
+    rows_of,
+    text_parameter,
+)
 from stores.sql.tables import KEY, effects
 
 _IS_RESERVED = effects.c.state == EffectState.RESERVED.value
@@ -22,31 +51,33 @@ READ = (
 LOCK = READ.with_for_update()
 """Rows are inserted and locked in the order of their interrupts, so that two batches never wait for each other."""
 
-_given = rows_of("new_effects")
-_fields = [
-    effects.c[name]
-    for name in (
-        *("interrupt_id", "state", "kind", "digest", "key_lifetime_seconds"),
-        *("attempt", "holder", "until", "begun_by", "why"),
-    )
-]
-_is_given_begun = field_in(_given, effects.c.state) == EffectState.BEGUN.value
-INSERT = (
-    insert_into(effects)
-    .from_select(
-        [*KEY, *(field.name for field in _fields), "begun_at", "refuted"],
-        select(
-            *key_parameters(),
-            *(field_in(_given, field) for field in _fields),
-            case((_is_given_begun, Now())),
-            text_parameter("nobody"),
-        )
-        .select_from(_given)
-        .where(true()),
-    )
-    .on_conflict_do_nothing()
-    .returning(effects.c.interrupt_id)
+INSERTED = (
+    *("interrupt_id", "state", "kind", "digest", "key_lifetime_seconds"),
+    *("attempt", "holder", "until", "begun_by", "why"),
 )
+_given = rows_of("new_effects")
+_is_given_begun = field_in(_given, effects.c.state) == EffectState.BEGUN.value
+
+
+def _insert(key: Sequence[ColumnElement[Any]], *sources: FromClause) -> Insert:
+    given = select(
+        *key,
+        *(field_in(_given, effects.c[name]) for name in INSERTED),
+        case((_is_given_begun, Now())),
+        literal(""),
+    )
+    return insert_into(effects).from_select(
+        [*KEY, *INSERTED, "begun_at", "refuted"], given.select_from(*sources, _given).where(true())
+    )
+
+
+INSERT = _insert(key_parameters()).on_conflict_do_nothing().returning(effects.c.interrupt_id)
+
+
+def insert_all(won: FromClause) -> Insert:
+    """Insert the rows of a batch with the change that was won; one that is there already refuses both."""
+    return _insert(columns_of(won), won)
+
 
 CHANGING = (
     *("state", "digest", "attempt", "holder", "until", "begun_at", "begun_by"),
@@ -84,6 +115,22 @@ _IS_FREED = and_(
     effects.c.result.is_(None),
     effects.c.why.is_(None),
 )
-_locked = select(effects.c.interrupt_id).where(_IS_FREED).order_by(effects.c.interrupt_id).with_for_update()
-FREE = update(effects).values(holder=null()).where(_IS_FREED, effects.c.interrupt_id.in_(_locked))
+# Ordered by an expression, because a primary key that has the order already would be preferred to that index.
+_locked = select(effects.c.interrupt_id).where(_IS_FREED).order_by(effects.c.interrupt_id + "").with_for_update()
+FREE = update(effects).values(holder=null()).where(_IS_FREED, is_one_of(effects.c.interrupt_id, _locked))
 FREE_ALONE = FREE.returning(effects.c.interrupt_id)
+
+# Settled and closed rows stay so: what the locking SELECT found needs no second look.
+_ended = (
+    select(effects.c.interrupt_id)
+    .where(
+        at_key(effects),
+        is_among(effects.c.interrupt_id, "interrupts"),
+        or_(effects.c.result.is_not(None), effects.c.why.is_not(None)),
+    )
+    .order_by(effects.c.interrupt_id)
+    .with_for_update()
+)
+FORGET = (
+    delete(effects).where(at_key(effects), is_one_of(effects.c.interrupt_id, _ended)).returning(effects.c.interrupt_id)
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from stores.effect_row import EffectRow
 from stores.ports import (
     AlreadySettled,
     Batch,
@@ -19,10 +20,10 @@ from stores.ports import (
     SecondEffect,
     Settled,
 )
-from stores.records import Effect, EffectState, ThreadKey, ToolResult, result_from_json, to_json
+from stores.records import Effect, EffectState, ThreadKey, ToolResult, to_json
 from stores.sql import effect_statements as sql
 from stores.sql.connection import StoreConnection
-from stores.sql.effect_rows import EffectRow, attempts_text
+from stores.sql.effect_rows import attempts_text, row_of
 from stores.sql.engine import Database
 from stores.sql.expressions import as_names, of_key
 from stores.sql.reservations import Reservations
@@ -40,13 +41,14 @@ class SqlEffectLedger:
         self._settle_transaction = database.step(sql.SETTLE_TRANSACTION)
         self._is_reserved_by_me = database.statement(sql.IS_RESERVED_BY_ME)
         self._free = database.step(sql.FREE_ALONE)
+        self._forget = database.statement(sql.FORGET)
 
     async def reserve(self, key: ThreadKey, *, batch: Batch) -> Mapping[str, ReserveAnswer]:
         async with self._database.transaction() as connection:
-            reserving = await self._reservations.reserve(connection, key, batch)
-            if not reserving.is_complete:
+            judgement = await self._reservations.reserve(connection, key, batch)
+            if judgement.rows is None:
                 await connection.rollback()
-            return reserving.answers
+            return judgement.answers
 
     async def begin(self, key: ThreadKey, *, interrupt_id: str, attempt: str) -> Began | Fenced:
         me = attempts_text([attempt])
@@ -61,14 +63,10 @@ class SqlEffectLedger:
             return Settled(result)
         async with self._database.transaction() as connection:
             row = await self._locked(connection, key, interrupt_id)
-            if row is None or row.state is EffectState.CLOSED or attempt not in row.begun_by | row.refuted:
-                return Fenced()
-            if attempt in row.refuted and row.begun_by - {attempt}:
-                return SecondEffect()
-            if row.result is not None:
-                return AlreadySettled(result_from_json(row.result))
-            await self._reservations.put(connection, key, row.settled(result))
-            return Settled(result)
+            answer = Fenced() if row is None else row.to_settle(attempt, result)
+            if row is not None and isinstance(answer, Settled):
+                await self._reservations.put(connection, key, row.settled(result))
+            return answer
 
     async def close(self, key: ThreadKey, *, interrupts: Mapping[str, str]) -> Closed | CannotClose:
         async with self._database.transaction() as connection:
@@ -83,19 +81,20 @@ class SqlEffectLedger:
 
     async def read(self, key: ThreadKey, *, interrupts: Collection[str]) -> Mapping[str, Effect]:
         rows = await self._database.read(self._read, of_key(key, interrupts=as_names(interrupts)))
-        return {row.interrupt_id: EffectRow.of(row).effect() for row in rows}
+        return {row.interrupt_id: row_of(row).effect(row.now) for row in rows}
+
+    async def forget(self, key: ThreadKey, *, interrupts: Collection[str]) -> int:
+        async with self._database.writing() as connection:
+            return len(await connection.all(self._forget, of_key(key, interrupts=as_names(interrupts))))
 
     async def resolve(
         self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         async with self._database.transaction() as connection:
             row = await self._locked(connection, key, interrupt_id)
-            if row is not None and row.result is not None:
-                return Settled(result_from_json(row.result))
-            if row is None or row.state is not EffectState.BEGUN:
-                return Fenced()
-            await self._reservations.put(connection, key, row.resolved(result, by, evidence))
-            return Reserved() if result is None else Settled(result)
+            if row is not None and row.state is EffectState.BEGUN:
+                await self._reservations.put(connection, key, row.resolved(result, by, evidence))
+            return Fenced() if row is None else row.to_resolve(result)
 
     async def transact(
         self,
@@ -119,7 +118,7 @@ class SqlEffectLedger:
             return result
 
     async def _locked(self, connection: StoreConnection, key: ThreadKey, interrupt_id: str) -> EffectRow | None:
-        return (await self._reservations.lock(connection, key, [interrupt_id])).get(interrupt_id)
+        return (await self._reservations.lock(connection, key, [interrupt_id])).rows.get(interrupt_id)
 
 
 async def _called(call: Callable[[Any], Awaitable[ToolResult]], driver: AsyncConnection) -> ToolResult:

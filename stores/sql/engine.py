@@ -94,6 +94,8 @@ class Database:
             with suppress(*self._reading.errors):
                 async with asyncio.timeout(self._timeout_seconds):
                     await engine.dispose()
+        if self._backend.leaving:
+            await asyncio.wait(tuple(self._backend.leaving), timeout=self._timeout_seconds)
 
     @asynccontextmanager
     async def _transaction(self, engine: AsyncEngine, seconds: float) -> AsyncIterator[StoreConnection]:
@@ -120,21 +122,30 @@ class Database:
             raise answers.of(error) from error
 
 
-def connect(database_url: str | URL, *, timeout_seconds: float, pool_size: int) -> Database:
-    """Return the database a SQLAlchemy URL names, not connected yet. Raises ValueError for what we do not know."""
-    try:
-        url = make_url(database_url)
-    except ArgumentError as error:
-        raise ValueError("The database URL is none that SQLAlchemy can read.") from error
-    match url.get_backend_name():
+def connect(database_url: str | URL, *, timeout_seconds: float, pool_size: int, is_pooled: bool = False) -> Database:
+    """Return the database a URL names, not connected yet. Raises ValueError for what we do not know.
+
+    The URL is SQLAlchemy's, but for PostgreSQL, where it is libpq's: that can name several hosts.
+    """
+    text = database_url if isinstance(database_url, str) else database_url.render_as_string(hide_password=False)
+    match text.partition(":")[0].partition("+")[0]:
         case "postgresql" | "postgres":
             from stores.sql import postgresql
 
-            backend = postgresql.connect(url, timeout_seconds=timeout_seconds, pool_size=pool_size)
+            backend = postgresql.connect(
+                text, timeout_seconds=timeout_seconds, pool_size=pool_size, is_pooled=is_pooled
+            )
         case "sqlite":
             from stores.sql import sqlite
 
-            backend = sqlite.connect(url, timeout_seconds=timeout_seconds, pool_size=pool_size)
-        case other:
-            raise ValueError(f"The SQL stores know postgresql and sqlite, not '{other}'.")
+            backend = sqlite.connect(_url(text), timeout_seconds=timeout_seconds, pool_size=pool_size)
+        case _:
+            raise ValueError(f"The SQL stores know postgresql and sqlite, not '{_url(text).get_backend_name()}'.")
     return Database(backend, timeout_seconds=timeout_seconds)
+
+
+def _url(text: str) -> URL:
+    try:
+        return make_url(text)
+    except ArgumentError as error:
+        raise ValueError("The database URL is none that SQLAlchemy can read.") from error

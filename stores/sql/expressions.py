@@ -16,12 +16,14 @@ from sqlalchemy import (
     Double,
     FromClause,
     ScalarSelect,
+    Select,
     Table,
     TableValuedAlias,
     Text,
     and_,
     bindparam,
     cast,
+    func,
     literal_column,
     select,
 )
@@ -71,6 +73,21 @@ def _elements_on_sqlite(element: _Elements, compiler: SQLCompiler, **options: An
     return f"json_each({compiler.process(element.clauses, **options)})"
 
 
+class _Texts(FunctionElement[Any]):
+    inherit_cache = True
+    name = "json_texts"
+
+
+@compiles(_Texts, "postgresql")
+def _texts_on_postgresql(element: _Texts, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
+
+
+@compiles(_Texts, "sqlite")
+def _texts_on_sqlite(element: _Texts, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
 class _IsAmong(FunctionElement[Any]):
     inherit_cache = True
     name = "is_among"
@@ -89,6 +106,41 @@ def _is_among_on_postgresql(element: _IsAmong, compiler: SQLCompiler, **options:
 def _is_among_on_sqlite(element: _IsAmong, compiler: SQLCompiler, **options: Any) -> str:
     column, names = (compiler.process(clause, **options) for clause in element.clauses)
     return f"({column} IN (SELECT value FROM json_each({names})))"
+
+
+class _IsOneOf(FunctionElement[Any]):
+    inherit_cache = True
+    name = "is_one_of"
+    type = NullType()
+
+
+@compiles(_IsOneOf, "postgresql")
+def _is_one_of_on_postgresql(element: _IsOneOf, compiler: SQLCompiler, **options: Any) -> str:
+    # As an array, the rows are selected once; joined, PostgreSQL may select (and lock) them again for every other row.
+    column, selected = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({column} = ANY (ARRAY{selected}))"
+
+
+@compiles(_IsOneOf, "sqlite")
+def _is_one_of_on_sqlite(element: _IsOneOf, compiler: SQLCompiler, **options: Any) -> str:
+    column, selected = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({column} IN {selected})"
+
+
+class _Array(FunctionElement[str]):
+    inherit_cache = True
+    name = "as_array"
+    type = Text()
+
+
+@compiles(_Array, "postgresql")
+def _array_on_postgresql(element: _Array, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST(json_agg({compiler.process(element.clauses, **options)}) AS TEXT)"
+
+
+@compiles(_Array, "sqlite")
+def _array_on_sqlite(element: _Array, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_group_array({compiler.process(element.clauses, **options)})"
 
 
 def text_parameter(name: str) -> BindParameter[str]:
@@ -136,6 +188,11 @@ def rows_of(parameter: str) -> TableValuedAlias:
     return _Elements(text_parameter(parameter)).table_valued("value", name="each")
 
 
+def texts_of(parameter: str) -> TableValuedAlias:
+    """The texts of a JSON array, one per row."""
+    return _Texts(text_parameter(parameter)).table_valued(Column("value", Text()), name="text")
+
+
 def field_in(rows: TableValuedAlias, column: Column[Any]) -> ColumnElement[Any]:
     """The field of each object of `rows_of` that is named like a column, as a value for it."""
     field = rows.c.value.op("->>", return_type=Text())(literal_column(f"'{column.name}'"))
@@ -147,9 +204,25 @@ def is_among(column: ColumnElement[Any], parameter: str) -> ColumnElement[bool]:
     return _IsAmong(column, text_parameter(parameter))
 
 
-def current_time() -> ScalarSelect[float]:
-    """The clock read once per statement, so that an index can be searched by it."""
-    return select(Now()).scalar_subquery()
+def is_one_of(column: ColumnElement[Any], selected: Select[tuple[Any]]) -> ColumnElement[bool]:
+    """Say whether a column has one of the values that are selected, once and before anything else happens."""
+    return _IsOneOf(column, selected.scalar_subquery())
+
+
+def array_of(column: ColumnElement[Any]) -> ColumnElement[str]:
+    """Collect a column's texts in a JSON array, in any order; null or an empty one if there are none."""
+    return _Array(column)
+
+
+def lines_of(ordered: Select[tuple[Any]]) -> ScalarSelect[str]:
+    """Collect the JSON texts that are selected, in that order, one per line: JSON as we write it has no line breaks."""
+    texts = ordered.subquery("texts")
+    return select(func.aggregate_strings(texts.c[0], "\n")).scalar_subquery()
+
+
+def current_time(before_seconds: ColumnElement[float] | None = None) -> ScalarSelect[float]:
+    """The clock read once per statement, so that an index can be searched by it; or a time so long before."""
+    return select(Now() if before_seconds is None else Now() - before_seconds).scalar_subquery()
 
 
 def as_json(values: Iterable[object]) -> str:

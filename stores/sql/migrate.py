@@ -18,7 +18,7 @@ from alembic.config import Config
 from sqlalchemy import Connection
 
 from stores.errors import StoreError
-from stores.sql.engine import connect
+from stores.sql.engine import Database, connect
 from stores.sql.health import revisions
 
 MIGRATION_SECONDS_MAX = 600.0
@@ -27,14 +27,17 @@ MIGRATION_SECONDS_MAX = 600.0
 _SCRIPTS = Path(__file__).parent / "migrations"
 
 
-def upgrade(database_url: str) -> None:
-    """Bring a database to the newest revision. Raises StoreUnavailable if it can not be reached."""
-    asyncio.run(_upgrade(database_url))
+NEWEST = "heads"
+
+
+def upgrade(database_url: str, revision: str = NEWEST) -> None:
+    """Bring a database to a revision, the newest by default. Raises StoreUnavailable if it can not be reached."""
+    asyncio.run(_upgrade(database_url, revision))
 
 
 async def current(database_url: str) -> frozenset[str]:
     """Return the revisions a database is at, none if it was never migrated. Raises StoreUnavailable."""
-    database = connect(database_url, timeout_seconds=MIGRATION_SECONDS_MAX, pool_size=1)
+    database = _connected(database_url)
     try:
         async with database.reading() as connection:
             return await connection.run_sync(revisions)
@@ -57,20 +60,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _upgrade(database_url: str) -> None:
-    database = connect(database_url, timeout_seconds=MIGRATION_SECONDS_MAX, pool_size=1)
+async def _upgrade(database_url: str, revision: str) -> None:
+    database = _connected(database_url)
     try:
         async with database.migration() as connection:
-            await connection.run_sync(_run_migrations)
+            await connection.run_sync(_run_migrations, revision)
     finally:
         await database.close()
 
 
-def _run_migrations(connection: Connection) -> None:
+def _connected(database_url: str) -> Database:
+    # As through a pooler, since there may be one; without one it does no harm.
+    return connect(database_url, timeout_seconds=MIGRATION_SECONDS_MAX, pool_size=1, is_pooled=True)
+
+
+def _run_migrations(connection: Connection, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS))
     config.attributes["connection"] = connection
-    command.upgrade(config, "heads")
+    command.upgrade(config, revision)
 
 
 if __name__ == "__main__":

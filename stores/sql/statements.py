@@ -46,6 +46,11 @@ class Step:
     first: Statement
     follows: tuple[tuple[Statement, str | None], ...] = ()
 
+    @property
+    def is_one_statement(self) -> bool:
+        """Whether nothing follows: then it is atomic without a transaction around it."""
+        return not self.follows
+
 
 def compiled(clause: ClauseElement, backend: Backend) -> Statement:
     """Compile once; executing is then no more than handing a text and its values to the driver."""

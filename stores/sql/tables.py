@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest revision in `migrations/versions` that this code needs; a later one must stay compatible with it."""
 
 VERSION_TABLE = "agui_schema"
@@ -49,7 +49,7 @@ threads = Table(
     Column("claim_until", Double),
     Column("due_at", Double, doc="Null: nothing to do until someone writes."),
     Column("record", Text, nullable=False),
-    Column("snapshot", Text, doc="Null until a run has finished."),
+    Column("snapshot", Text, doc="Null until a run has finished. Its sealed messages are in agui_history."),
     Column("bag", Text, doc="Null until a run has paused."),
     PrimaryKeyConstraint(*KEY, name="agui_threads_pk"),
     CheckConstraint("generation > 0", name="agui_threads_generation"),
@@ -67,6 +67,16 @@ _IS_WAITING = threads.c.claim_attempt.is_(None) & threads.c.due_at.is_not(None)
 Index("agui_threads_claimed", threads.c.claim_until, postgresql_where=_IS_CLAIMED, sqlite_where=_IS_CLAIMED)
 Index("agui_threads_due", threads.c.due_at, postgresql_where=_IS_WAITING, sqlite_where=_IS_WAITING)
 
+history = Table(
+    "agui_history",
+    metadata,
+    *_key(),
+    Column("first", BigInteger, nullable=False, doc="The number of the chunk's first message in its thread."),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint(*KEY, "first", name="agui_history_pk"),
+    ForeignKeyConstraint(KEY, [threads.c[name] for name in KEY], name="agui_history_thread", ondelete="CASCADE"),
+)
+
 runs = Table(
     "agui_runs",
     metadata,
@@ -74,9 +84,11 @@ runs = Table(
     Column("run_id", NAME, nullable=False),
     Column("state", Text, nullable=False),
     Column("body", Text, nullable=False),
+    Column("written_at", Double, doc="Null: on SQLite, by a host older than revision 0002; never old."),
     PrimaryKeyConstraint(*KEY, "run_id", name="agui_runs_pk"),
     ForeignKeyConstraint(KEY, [threads.c[name] for name in KEY], name="agui_runs_thread", ondelete="CASCADE"),
     CheckConstraint("state IN ('running', 'finished', 'failed')", name="agui_runs_state"),
+    Index("agui_runs_by_age", "written_at", *KEY, "run_id"),
 )
 
 outcomes = Table(
@@ -94,6 +106,8 @@ outcomes = Table(
         ondelete="CASCADE",
     ),
     CheckConstraint("is_alias IN (0, 1)", name="agui_outcomes_is_alias"),
+    # Not by the key first: it would be searched instead of the primary key, through all that a thread has ended.
+    Index("agui_outcomes_of_run", "run_id", *KEY),
 )
 
 occurrences = Table(

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     FromClause,
+    ScalarSelect,
     Table,
     and_,
     delete,
@@ -21,43 +22,53 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    union_all,
     update,
 )
 
-from stores.records import FORMAT
-from stores.sql.effect_statements import FREE
+from stores.records import FORMAT, SEALED_FORMAT
+from stores.sql.effect_statements import FREE, insert_all
 from stores.sql.expressions import (
     Now,
     at_key,
     columns_of,
     count_parameter,
-    current_time,
     field_in,
     flag_parameter,
     insert_into,
     is_among,
     key_parameters,
+    lines_of,
     number_parameter,
     rows_of,
     text_parameter,
+    texts_of,
 )
 from stores.sql.statements import Follow
-from stores.sql.tables import KEY, occurrences, outcomes, runs, threads
+from stores.sql.tables import KEY, history, occurrences, outcomes, runs, threads
 
 _TEXTS = ("record", "snapshot", "bag")
 _CLAIM = ("claim_attempt", "claim_holder", "claim_run_id", "claim_until")
 _CONTENT = ("generation", "write_id", *_CLAIM, *_TEXTS)
 
+IS_AT_REST = and_(threads.c.claim_attempt.is_(None), not_(threads.c.has_open))
+"""Whether nobody works on a thread, and nothing is open in it."""
+
+
+_chunks = lines_of(select(history.c.body).where(at_key(history)).order_by(history.c.first))
+"""The sealed messages of a snapshot; for a thread without any, one look into an index."""
+
 
 def _is_readable(name: str) -> ColumnElement[bool]:
     """Leave what a later version wrote to a host of that version: this one could claim it, but not go on."""
-    start = f'{{"format":{FORMAT},'
-    return func.coalesce(threads.c[name], start).startswith(start)
+    starts = [f'{{"format":{number},' for number in (FORMAT, SEALED_FORMAT)]
+    return or_(threads.c[name].is_(None), *(threads.c[name].startswith(start) for start in starts))
 
 
 # The thread's condition is on the row that is updated, so it holds for the latest version of it. The run's is on what
 # the statement saw when it began: where another transaction was faster, the primary key of the runs refuses the step.
+# The sealed messages, too, are those that it saw: they belong to a thread that nobody has written since, and no other.
+_seen = threads.alias("seen")
+_is_as_seen = threads.c.write_id == select(_seen.c.write_id).where(at_key(_seen)).scalar_subquery()
 _claimed = insert_into(threads).from_select(
     [*KEY, "generation", "write_id", "has_open", *_CLAIM, "record"],
     select(
@@ -78,14 +89,15 @@ OPEN = _claimed.on_conflict_do_update(
         "generation": threads.c.generation + 1,
         **{name: _claimed.excluded[name] for name in ("write_id", *_CLAIM)},
     },
-    where=and_(threads.c.claim_attempt.is_(None), not_(threads.c.has_open), *map(_is_readable, _TEXTS)),
-).returning(*columns_of(threads, *_CONTENT), Now().label("now"), null().label("known"))
+    where=and_(IS_AT_REST, _is_as_seen, *map(_is_readable, _TEXTS)),
+).returning(*columns_of(threads, *_CONTENT), Now().label("now"), null().label("known"), _chunks.label("chunks"))
 
 
 def follow_open(won: FromClause) -> Sequence[Follow]:
     """Insert the run."""
-    run = (text_parameter("new_run_id"), text_parameter("new_run_state"), text_parameter("new_run"))
-    return [Follow(insert_into(runs).from_select([*KEY, "run_id", "state", "body"], select(*columns_of(won), *run)))]
+    run = (text_parameter("new_run_id"), text_parameter("new_run_state"), text_parameter("new_run"), Now())
+    columns = [*KEY, "run_id", "state", "body", "written_at"]
+    return [Follow(insert_into(runs).from_select(columns, select(*columns_of(won), *run)))]
 
 
 _new: Mapping[str, ColumnElement[Any]] = {
@@ -129,11 +141,14 @@ REPLACE = (
 
 
 def follow_save(won: FromClause) -> Sequence[Follow]:
-    """Keep the runs, the index of what they ended, the list of what is open and the ledger's holds in step."""
+    """Keep the sealed messages, the runs, what they ended, what is open and the ledger's holds in step."""
     is_won = exists(select(won.c.scope))
+    is_gone = history.c.first != count_parameter("only_first")
     is_ended = not_(is_among(occurrences.c.interrupt_id, "open_names"))
     return [
-        _put(runs, "new_runs", won),
+        Follow(delete(history).where(at_key(history), is_gone, is_won), "only_first"),
+        _seal(won),
+        _put(runs, "new_runs", won, written_at=Now()),
         _put(outcomes, "new_outcomes", won),
         Follow(delete(occurrences).where(at_key(occurrences), is_ended, is_won)),
         _put(occurrences, "new_occurrences", won),
@@ -141,15 +156,30 @@ def follow_save(won: FromClause) -> Sequence[Follow]:
     ]
 
 
-def _put(table: Table, parameter: str, won: FromClause) -> Follow:
+def follow_claim(won: FromClause) -> Sequence[Follow]:
+    """Reserve a batch none of whose rows is there; if one is, the database refuses the whole step."""
+    return [*follow_save(won), Follow(insert_all(won))]
+
+
+def _seal(won: FromClause) -> Follow:
+    """Add a chunk, or replace the one that begins with the same message: the statement may run before the DELETE."""
+    chunk = text_parameter("new_chunk")
+    put = insert_into(history).from_select(
+        [*KEY, "first", "body"],
+        select(*columns_of(won), count_parameter("new_first"), chunk).where(chunk.is_not(None)),
+    )
+    replaced = put.on_conflict_do_update(index_elements=history.primary_key.columns, set_={"body": put.excluded.body})
+    return Follow(replaced, "new_chunk")
+
+
+def _put(table: Table, parameter: str, won: FromClause, **computed: ColumnElement[Any]) -> Follow:
     """Insert or replace a row for each object of a JSON parameter; its fields are named like the columns."""
     given = rows_of(parameter)
     columns = [column for column in table.columns if column.name not in KEY]
+    values = (computed[column.name] if column.name in computed else field_in(given, column) for column in columns)
     put = insert_into(table).from_select(
         [*KEY, *(column.name for column in columns)],
-        select(*columns_of(won), *(field_in(given, column) for column in columns))
-        .select_from(won, given)
-        .where(true()),
+        select(*columns_of(won), *values).select_from(won, given).where(true()),
     )
     replaced = {column.name: put.excluded[column.name] for column in columns if not column.primary_key}
     return Follow(put.on_conflict_do_update(index_elements=table.primary_key.columns, set_=replaced), parameter)
@@ -158,56 +188,37 @@ def _put(table: Table, parameter: str, won: FromClause) -> Follow:
 VERSION = select(threads.c.generation, threads.c.write_id).where(at_key(threads))
 
 # The run that a duplicate is answered from: one that ended a name, by interrupt id before alias; else the one named.
-_ended_by = (
-    select(outcomes.c.run_id)
-    .where(at_key(outcomes), is_among(outcomes.c.name, "names"))
-    .order_by(outcomes.c.is_alias, outcomes.c.name)
-    .limit(1)
-    .scalar_subquery()
-)
-_KNOWN = and_(at_key(runs), runs.c.run_id == func.coalesce(_ended_by, text_parameter("run_id")))
+# Each name is looked up by itself: where most threads have ended little, a search for several at once is planned as
+# one through all that the thread has ended.
+_names = texts_of("names")
+
+
+def _ended_by(is_alias: int) -> ScalarSelect[str]:
+    is_named = and_(outcomes.c.name == _names.c.value, outcomes.c.is_alias == literal_column(str(is_alias)))
+    run_id = select(outcomes.c.run_id).where(at_key(outcomes), is_named).correlate(_names).scalar_subquery()
+    found = select(run_id).select_from(_names).where(run_id.is_not(None))
+    # A limit that is a parameter would be taken for a large one, and the statement planned again with every execution.
+    return found.order_by(_names.c.value).limit(literal_column("1")).scalar_subquery()
+
+
+_known_id = func.coalesce(_ended_by(is_alias=0), _ended_by(is_alias=1), text_parameter("run_id"))
+_KNOWN = and_(at_key(runs), runs.c.run_id == _known_id)
 
 KNOWN = select(runs.c.body).where(_KNOWN)
 
 # One row, also for a thread that was never written: it has the time in it.
 _always = select(literal_column("1").label("one")).subquery("always")
 LOAD = (
-    select(*(threads.c[name] for name in _CONTENT), Now().label("now"), runs.c.body.label("known"))
+    select(
+        *(threads.c[name] for name in _CONTENT),
+        Now().label("now"),
+        runs.c.body.label("known"),
+        _chunks.label("chunks"),
+    )
     .select_from(_always)
     .outerjoin(threads, at_key(threads))
     .outerjoin(runs, _KNOWN)
 )
-
-LIST = (
-    select(*columns_of(occurrences, "interrupt_id", "state", "tool", "created_at", "expires_at"))
-    .where(
-        occurrences.c.scope == text_parameter("key_scope"),
-        occurrences.c.interrupt_id > func.coalesce(text_parameter("after"), ""),
-    )
-    .order_by(occurrences.c.interrupt_id, occurrences.c.agent, occurrences.c.thread_id)
-    .limit(count_parameter("limit"))
-)
-
-# Each half searches its own partial index, in the order of it.
-_abandoned = (
-    select(*columns_of(threads), threads.c.claim_until.label("since"))
-    .where(
-        threads.c.claim_attempt.is_not(None),
-        or_(threads.c.claim_until < current_time(), not_(is_among(threads.c.claim_holder, "alive"))),
-    )
-    .order_by(threads.c.claim_until)
-    .limit(count_parameter("limit"))
-    .subquery("abandoned")
-)
-_waiting = (
-    select(*columns_of(threads), threads.c.due_at.label("since"))
-    .where(threads.c.claim_attempt.is_(None), threads.c.due_at < current_time())
-    .order_by(threads.c.due_at)
-    .limit(count_parameter("limit"))
-    .subquery("waiting")
-)
-_either = union_all(select(_abandoned), select(_waiting)).subquery("either")
-DUE = select(*columns_of(_either)).order_by(_either.c.since, *columns_of(_either)).limit(count_parameter("limit"))
 
 DELETE = (
     delete(threads)

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import Row
-
-from stores.ports import Change, Listed, Loaded, Lost, NotReserved, Opened, ReserveAnswer, Saved
-from stores.records import (
-    Claim,
-    Occurrence,
-    Record,
-    Run,
-    RunState,
-    Scope,
-    ThreadKey,
-    Version,
-    bag_from_json,
-    record_from_json,
-    run_from_json,
-    snapshot_from_json,
-    to_json,
+from stores.ports import (
+    Batch,
+    Change,
+    Listed,
+    Loaded,
+    Lost,
+    NotReserved,
+    OldRuns,
+    Opened,
+    Purged,
+    ReserveAnswer,
+    Saved,
 )
+from stores.records import Record, Run, Scope, ThreadKey, Version, run_from_json, to_json
+from stores.sql import list_statements as lists
+from stores.sql import retention_statements as retention
 from stores.sql import thread_statements as sql
 from stores.sql.connection import StoreConnection
 from stores.sql.engine import Database
 from stores.sql.expressions import as_json, as_names, of_key
-from stores.sql.reservations import Reservations
+from stores.sql.reservations import Reservations, as_new_effects, judged_as_new
+from stores.sql.statements import Parameters, Step
+from stores.sql.thread_rows import changed, expected_version, key_of, loaded_of, old_run_of
+
+OPEN_TRIES_MAX = 10
+"""How often a claim is tried for while other writers come and go; each try was lost to one that got its turn."""
+
+FROM_THE_OLDEST = (0.0, "", "", "", "")
+"""The cursor before all: no clock is so early."""
 
 
 class SqlThreadStore:
@@ -43,8 +49,13 @@ class SqlThreadStore:
         self._load = database.statement(sql.LOAD)
         self._version = database.statement(sql.VERSION)
         self._known = database.statement(sql.KNOWN)
-        self._list = database.statement(sql.LIST)
-        self._due = database.statement(sql.DUE)
+        self._list = database.statement(lists.LIST)
+        self._due = database.statement(lists.DUE)
+        self._claim = database.step(sql.REPLACE, sql.follow_claim)
+        self._old = database.statement(retention.OLD)
+        self._lock = database.statement(retention.LOCK)
+        self._remove_runs = database.statement(retention.REMOVE_RUNS)
+        self._remove_thread = database.statement(retention.REMOVE_THREAD)
 
     async def open(self, key: ThreadKey, *, run: Run, holder: str, claim_seconds: float, write_id: str) -> Opened:
         parameters = of_key(
@@ -59,33 +70,31 @@ class SqlThreadStore:
             new_run=to_json(run),
         )
         async with self._database.writing() as connection:
-            claimed = await connection.win(self._open, parameters)
-            if claimed is not None:
-                return Opened(_loaded(claimed), claimed=True)
-            found = await connection.all(self._load, of_key(key, names=as_names(()), run_id=run.run_id))
-            loaded = _loaded(found[0])
-            return Opened(loaded, claimed=loaded.record.version.write_id == write_id)
+            for tries_left in reversed(range(OPEN_TRIES_MAX)):
+                claimed = await connection.win(self._open, parameters)
+                if claimed is not None:
+                    return Opened(loaded_of(claimed), claimed=True)
+                found = await connection.all(self._load, of_key(key, names=as_names(()), run_id=run.run_id))
+                loaded = loaded_of(found[0])
+                if _stands_in_the_way(loaded) or not tries_left:
+                    return Opened(loaded, claimed=loaded.record.version.write_id == write_id)
+        raise AssertionError("the last try returns")
 
     async def load(self, key: ThreadKey, *, interrupts: Collection[str] = (), run_id: str | None = None) -> Loaded:
         found = await self._database.read(self._load, of_key(key, names=as_names(interrupts), run_id=run_id))
-        return _loaded(found[0])
+        return loaded_of(found[0])
 
     async def save(self, key: ThreadKey, *, change: Change) -> Saved | Lost | NotReserved:
         step = self._create if change.expected == Version() else self._replace
-        writing = self._database.writing() if change.batch is None else self._database.transaction()
-        async with writing as connection:
-            # The record first: whoever loses it must neither touch nor wait for rows of the ledger.
-            saved = await connection.win(step, _parameters(key, change))
+        parameters = changed(key, change)
+        if change.batch is not None:
+            claimed = await self._claimed(change, change.batch, parameters)
+            return claimed or await self._reserved(key, change, change.batch, step, parameters)
+        async with self._database.writing() as connection:
+            saved = await connection.win(step, parameters)
             if saved is None:
                 return await self._repeated(connection, key, change)
-            version = Version(saved.generation, change.write_id)
-            if change.batch is None:
-                return Saved(version)
-            reserving = await self._reservations.reserve(connection, key, change.batch)
-            if not reserving.is_complete:
-                await connection.rollback()
-                return NotReserved(reserving.answers)
-            return Saved(version, reserving.answers)
+            return Saved(Version(saved.generation, change.write_id))
 
     async def outcome(self, key: ThreadKey, *, interrupt: str | None = None, run_id: str | None = None) -> Run | None:
         names = as_names(() if interrupt is None else (interrupt,))
@@ -95,20 +104,64 @@ class SqlThreadStore:
     async def list(self, scope: Scope, *, limit: int, after: str | None = None) -> Sequence[Listed]:
         parameters = {"key_scope": scope, "after": after, "limit": limit}
         return [
-            Listed(_key(row), row.interrupt_id, row.state, row.tool, row.created_at, row.expires_at)
+            Listed(key_of(row), row.interrupt_id, row.state, row.tool, row.created_at, row.expires_at)
             for row in await self._database.read(self._list, parameters)
         ]
 
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         found = await self._database.read(self._due, {"alive": as_json(alive), "limit": limit})
-        return [_key(row) for row in found]
+        return [key_of(row) for row in found]
 
     async def delete(self, key: ThreadKey, *, expected: Version) -> Saved | Lost:
         async with self._database.writing() as connection:
-            deleted = await connection.win(self._delete, of_key(key, **_expected(expected)))
+            deleted = await connection.win(self._delete, of_key(key, **expected_version(expected)))
             if deleted is None and (expected != Version() or await connection.all(self._version, of_key(key))):
                 return Lost()
             return Saved(Version())
+
+    async def old(self, *, age_seconds: float, limit: int, after: str | None = None) -> OldRuns:
+        left_off = FROM_THE_OLDEST if after is None else json.loads(after)
+        cursor = {f"after_{name}": value for name, value in zip(retention.CURSOR, left_off, strict=True)}
+        seen = await self._database.read(self._old, {"age_seconds": age_seconds, "limit": limit, **cursor})
+        old = tuple(old_run_of(row) for row in seen if row.is_at_rest)
+        is_all = not seen or len(seen) < limit
+        return OldRuns(old, None if is_all else as_json(getattr(seen[-1], name) for name in retention.CURSOR))
+
+    async def purge(self, key: ThreadKey, *, run_ids: Collection[str], age_seconds: float = 0.0) -> Purged:
+        async with self._database.transaction() as connection:
+            if not await connection.all(self._lock, of_key(key)):
+                return Purged(0)
+            gone = await connection.all(
+                self._remove_runs, of_key(key, run_ids=as_names(run_ids), age_seconds=age_seconds)
+            )
+            whole = await connection.all(self._remove_thread, of_key(key)) if gone else ()
+            return Purged(len(gone), is_whole=bool(whole))
+
+    async def _claimed(self, change: Change, batch: Batch, parameters: Parameters) -> Saved | None:
+        """Save with a batch none of whose rows is there, as most are; None if it can not be had in one statement."""
+        judgement = judged_as_new(batch)
+        is_new = change.expected == Version()
+        if is_new or change.free is not None or judgement.rows is None or not self._claim.is_one_statement:
+            return None
+        async with self._database.writing() as connection:
+            new_effects = as_new_effects(judgement.rows)
+            saved = await connection.win(self._claim, {**parameters, "new_effects": new_effects})
+            return None if saved is None else Saved(Version(saved.generation, change.write_id), judgement.answers)
+
+    async def _reserved(
+        self, key: ThreadKey, change: Change, batch: Batch, step: Step, parameters: Parameters
+    ) -> Saved | Lost | NotReserved:
+        """Save with any batch: rows that are there are locked and judged before the commit."""
+        async with self._database.transaction() as connection:
+            # The record first: whoever loses it must neither touch nor wait for rows of the ledger.
+            saved = await connection.win(step, parameters)
+            if saved is None:
+                return await self._repeated(connection, key, change)
+            judgement = await self._reservations.reserve(connection, key, batch)
+            if judgement.rows is None:
+                await connection.rollback()
+                return NotReserved(judgement.answers)
+            return Saved(Version(saved.generation, change.write_id), judgement.answers)
 
     async def _repeated(self, connection: StoreConnection, key: ThreadKey, change: Change) -> Saved | Lost:
         """Tell a change that is there already from one that lost."""
@@ -123,76 +176,5 @@ class SqlThreadStore:
         return Saved(Version(found[0].generation, found[0].write_id), answers)
 
 
-def _expected(version: Version) -> Mapping[str, object]:
-    return {"expected_generation": version.generation, "expected_write_id": version.write_id}
-
-
-def _parameters(key: ThreadKey, change: Change) -> Mapping[str, object]:
-    record, claim = change.record, change.record.claim
-    return of_key(
-        key,
-        **_expected(change.expected),
-        new_write_id=change.write_id,
-        new_has_open=bool(record.occurrences),
-        new_attempt=claim.attempt if claim else None,
-        new_holder=claim.holder if claim else None,
-        new_run_id=claim.run_id if claim else None,
-        new_until=claim.until if claim else None,
-        new_due_at=change.due_at,
-        new_record=to_json(record),
-        new_snapshot=None if change.snapshot is None else to_json(change.snapshot),
-        new_bag=None if change.bag is None else to_json(change.bag),
-        new_runs=as_json({run.run_id: _run(run) for run in change.runs}.values()),
-        new_outcomes=as_json(_outcomes(change.runs)),
-        new_occurrences=as_json({each.interrupt_id: _occurrence(each) for each in record.occurrences}.values()),
-        open_names=as_json(each.interrupt_id for each in record.occurrences),
-        freed_attempt=change.free,
-    )
-
-
-def _run(run: Run) -> Mapping[str, object]:
-    return {"run_id": run.run_id, "state": run.state, "body": to_json(run)}
-
-
-def _outcomes(runs: Sequence[Run]) -> Collection[Mapping[str, object]]:
-    """Return one row per name: where runs share an alias, the last has it."""
-    rows = {}
-    for run in (run for run in runs if run.state is RunState.FINISHED):
-        for outcome in run.outcomes:
-            names = [(outcome.interrupt_id, 0), *((alias, 1) for alias in outcome.aliases)]
-            rows.update({(name, is_alias): _outcome(name, is_alias, run.run_id) for name, is_alias in names})
-    return rows.values()
-
-
-def _outcome(name: str, is_alias: int, run_id: str) -> Mapping[str, object]:
-    return {"name": name, "is_alias": is_alias, "run_id": run_id}
-
-
-def _occurrence(occurrence: Occurrence) -> Mapping[str, object]:
-    return {
-        "interrupt_id": occurrence.interrupt_id,
-        "state": occurrence.state,
-        "tool": occurrence.tool,
-        "created_at": occurrence.created_at,
-        "expires_at": occurrence.expires_at,
-    }
-
-
-def _key(row: Row[Any]) -> ThreadKey:
-    return ThreadKey(Scope(row.scope), row.agent, row.thread_id)
-
-
-def _loaded(row: Row[Any]) -> Loaded:
-    known = None if row.known is None else run_from_json(row.known)
-    if row.record is None:
-        return Loaded(Record(), row.now, known=known)
-    claim = None
-    if row.claim_attempt is not None:
-        claim = Claim(row.claim_attempt, row.claim_holder, row.claim_run_id, row.claim_until)
-    return Loaded(
-        record=record_from_json(row.record, Version(row.generation, row.write_id), claim),
-        now=row.now,
-        snapshot=None if row.snapshot is None else snapshot_from_json(row.snapshot),
-        bag=None if row.bag is None else bag_from_json(row.bag),
-        known=known,
-    )
+def _stands_in_the_way(loaded: Loaded) -> bool:
+    return loaded.record.claim is not None or bool(loaded.record.occurrences) or loaded.known is not None
