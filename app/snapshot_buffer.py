@@ -7,6 +7,7 @@ from copy import deepcopy
 from agent_framework_ag_ui import AGUIThreadSnapshot
 
 from stores.records import Snapshot
+from stores.snapshots import from_upstream, to_upstream
 
 
 class SnapshotBuffer:
@@ -34,20 +35,4 @@ class SnapshotBuffer:
 
     def snapshot(self) -> Snapshot:
         """Return the newest picture as the value that gets stored."""
-        latest = self._latest or AGUIThreadSnapshot()
-        return Snapshot(
-            messages=tuple(latest.messages),
-            state=latest.state,
-            interrupts=tuple(latest.interrupt or ()),
-            session_state=latest.session_state,
-        )
-
-
-def to_upstream(snapshot: Snapshot) -> AGUIThreadSnapshot:
-    """Return a stored snapshot as upstream's."""
-    return AGUIThreadSnapshot(
-        messages=list(deepcopy(snapshot.messages)),
-        state=deepcopy(snapshot.state),
-        interrupt=list(deepcopy(snapshot.interrupts)) or None,
-        session_state=deepcopy(snapshot.session_state),
-    )
+        return from_upstream(self._latest or AGUIThreadSnapshot())

@@ -3,6 +3,7 @@
 - `run_agent_stream`, the approval state store and lifecycle: a pluggable store (microsoft/agent-framework#7082).
 - forced deferred owners: a batch that mixes approve and reject, which wedges native agents (same issue).
 - the scope keys of the input and the shape of a resume: a public run API that takes both.
+- the encoding of checkpoints: public names for it, which every storage but upstream's own needs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, cast
 from ag_ui.core import BaseEvent, EventType, RunFinishedEvent
 from agent_framework import Agent
 from agent_framework._serialization import make_json_safe
+from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
 from agent_framework_ag_ui import AGUIThreadSnapshotStore
 from agent_framework_ag_ui._agent import AgentConfig
 from agent_framework_ag_ui._agent_run import run_agent_stream
@@ -37,8 +39,8 @@ from agent_framework_ag_ui._run_common import _build_run_finished_event, _strict
 from agent_framework_ag_ui._snapshot_session import ThreadSnapshotSession
 from agent_framework_ag_ui._snapshots import _SNAPSHOT_SCOPE_INPUT_KEY
 
-from app.snapshot_buffer import to_upstream
 from stores.records import Bag, Json, Occurrence, Snapshot, ThreadKey, Verdict
+from stores.snapshots import to_upstream
 
 _FOREVER_SECONDS = 10.0**9
 """Expiry and retention are ours, judged by the store's clock; upstream's own must never act."""
@@ -218,3 +220,13 @@ async def picture(key: ThreadKey, snapshot: Snapshot | None, run_id: str) -> lis
     session = ThreadSnapshotSession(store=None, scope=key.scope, thread_id=key.thread_id, stored=stored)
     events = [event async for event in session.hydrate_events(run_id=run_id)]
     return [event for event in events if event.type is not EventType.RUN_FINISHED]
+
+
+def encode_checkpoint(value: Any) -> Any:
+    """Return a checkpoint's fields in upstream's form for JSON."""
+    return encode_checkpoint_value(value)
+
+
+def decode_checkpoint(value: Any, allowed_types: frozenset[str]) -> Any:
+    """Return what `encode_checkpoint` was given. The types are not optional here: upstream allows all without them."""
+    return decode_checkpoint_value(value, allowed_types=allowed_types)
