@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app import lost_record
 from app.answers import Entry, decide
 from app.errors import Code, Refusal
-from app.lifecycle import RETRY_SECONDS, Grant, in_state, indeterminate, is_live, left_digest, not_in_state
+from app.lifecycle import (
+    RETRY_SECONDS,
+    UNKNOWN_ARGUMENTS,
+    Grant,
+    in_state,
+    indeterminate,
+    is_live,
+    left_digest,
+    not_in_state,
+)
+from app.sizes import too_full
 from stores.ports import Loaded
 from stores.records import Decision, EffectKind, Occurrence, OccurrenceState, Outcome, Record, Run, RunState, Verdict
 
@@ -23,7 +34,9 @@ class Replay:
     is_repeat: bool = True
 
 
-def start(loaded: Loaded, *, run_id: str, input_digest: str, dead: Collection[str]) -> Grant | Replay | Refusal:
+def start(
+    loaded: Loaded, *, run_id: str, input_digest: str, dead: Collection[str], snapshot_bytes_max: int
+) -> Grant | Replay | Refusal:
     """Decide about a run that answers nothing, where `open` did not take the claim by itself."""
     known, record = loaded.known, loaded.record
     if known is not None and known.input_digest != input_digest:
@@ -40,7 +53,12 @@ def start(loaded: Loaded, *, run_id: str, input_digest: str, dead: Collection[st
         return Refusal(
             Code.RESUME_REQUIRED, "Approvals are open in this thread; answer every interruptId first.", names
         )
-    return Grant(())
+    return unstartable(loaded, snapshot_bytes_max) or Grant(())
+
+
+def unstartable(loaded: Loaded, snapshot_bytes_max: int) -> Refusal | None:
+    """Refuse a run that answers nothing in a thread in which nothing is open, and which can not go on all the same."""
+    return lost_record.refusal(loaded) or too_full(loaded, snapshot_bytes_max)
 
 
 def resume(
@@ -113,7 +131,7 @@ def _find(loaded: Loaded, entries: Sequence[Entry]) -> list[tuple[Entry, Occurre
         if occurrence is not None:
             open_ones.append((entry, occurrence))
             continue
-        refusal = _not_the_recorded(loaded.known, entry)
+        refusal = _not_the_recorded(loaded, entry)
         if refusal is not None:
             return refusal
     by_alias = [(entry, each) for entry, each in open_ones if entry.name != each.interrupt_id]
@@ -127,11 +145,11 @@ def _find(loaded: Loaded, entries: Sequence[Entry]) -> list[tuple[Entry, Occurre
     return Replay(loaded.known)
 
 
-def _not_the_recorded(known: Run | None, entry: Entry) -> Refusal | None:
+def _not_the_recorded(loaded: Loaded, entry: Entry) -> Refusal | None:
+    known = loaded.known
     outcome = outcome_named(known, entry.name)
     if outcome is None:
-        message = f"No pending approval interrupt found for resume interruptId '{entry.name}'."
-        return Refusal(Code.RESUME_NOT_FOUND, message)
+        return lost_record.refusal_of(loaded, entry.name) or _not_found(entry)
     if outcome.state is OccurrenceState.EXPIRED:
         message = f"The approval '{entry.name}' expired before it was answered; ask again."
         return Refusal(Code.RESUME_EXPIRED, message, (outcome.interrupt_id,))
@@ -143,6 +161,11 @@ def _not_the_recorded(known: Run | None, entry: Entry) -> Refusal | None:
     if outcome.decision is None or outcome.decision.digest != decision.digest:
         return _conflict(entry, outcome.interrupt_id)
     return None
+
+
+def _not_found(entry: Entry) -> Refusal:
+    message = f"No pending approval interrupt found for resume interruptId '{entry.name}'."
+    return Refusal(Code.RESUME_NOT_FOUND, message)
 
 
 def outcome_named(known: Run | None, name: str) -> Outcome | None:
@@ -200,6 +223,9 @@ def _unfit(loaded: Loaded, decisions: Mapping[str, Decision], tools: Mapping[str
             f"The pause can not be resumed: its {part} is missing or belongs to another pause. Cancel it to go on."
         )
         return Refusal(Code.RESUME_STALE, message, names)
+    if any(each.decision and _is_known_by_digest(each.decision) for each in decided):
+        message = "The arguments that were approved are lost; send the same answer again, or cancel it to go on."
+        return Refusal(Code.RESUME_STALE, message, names)
     for each in decided:
         if each.decision and each.decision.verdict is Verdict.APPROVE and tools.get(each.tool) is not each.kind:
             message = f"Approved tool '{each.tool}' is not available as it was approved; retry the approval later."
@@ -220,8 +246,14 @@ def stale_part(loaded: Loaded) -> str | None:
 
 
 def _decided(occurrence: Occurrence, decisions: Mapping[str, Decision]) -> Occurrence:
-    decision = occurrence.decision or decisions.get(occurrence.interrupt_id)
+    decision = occurrence.decision
+    if decision is None or _is_known_by_digest(decision):
+        decision = decisions.get(occurrence.interrupt_id) or decision
     return replace(occurrence, decision=decision, state=OccurrenceState.DECIDED)
+
+
+def _is_known_by_digest(decision: Decision) -> bool:
+    return decision.verdict is Verdict.APPROVE and decision.arguments == UNKNOWN_ARGUMENTS
 
 
 def _busy(record: Record, run_id: str) -> Refusal:

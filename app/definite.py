@@ -17,9 +17,10 @@ async def is_definite(
     """Say whether no effect of anything the request names has begun; False wherever that is not known.
 
     `names` are the ids it answers (None: they could not be read). Every call of the thread's open pause counts too:
-    a request that answers one of them speaks of the whole batch.
+    a request that answers one of them speaks of the whole batch. A ledger that may forget what it acknowledged is
+    never certain.
     """
-    if names is None or not MEANINGS[refusal.code].can_be_definite:
+    if names is None or not MEANINGS[refusal.code].can_be_definite or not stores.durable:
         return False
     try:
         loaded = await stores.threads.load(key, interrupts=names, run_id=run_id)
@@ -31,6 +32,12 @@ async def is_definite(
     if any(each.state is OccurrenceState.FINISHED for each in known):
         return False
     if not all(loaded.record.find(name) or outcome_named(loaded.known, name) for name in names):
+        return False
+    if any(
+        each.state is not OccurrenceState.PENDING and each.interrupt_id not in rows
+        for each in loaded.record.occurrences
+    ):
+        # Its row came with its decision: where it is gone, nobody can tell what it said.
         return False
     return all(row.state is EffectState.CLOSED or _is_free(row) for row in rows.values())
 

@@ -38,7 +38,7 @@ class Meaning:
 
 
 MEANINGS: dict[Code, Meaning] = {
-    Code.RESUME_NOT_FOUND: Meaning("never pending here", False, "reload, then ask anew"),
+    Code.RESUME_NOT_FOUND: Meaning("never pending here, or past retention", False, "reload, then ask anew"),
     Code.RESUME_IN_PROGRESS: Meaning("a replica presumed alive has this very resume", False, "retry the same"),
     Code.RUN_IN_PROGRESS: Meaning("a replica presumed alive has this very run", False, "retry the same"),
     Code.THREAD_BUSY: Meaning("another run holds the thread", True, "retry later"),

@@ -9,13 +9,14 @@ import traceback
 from agent_framework.exceptions import AgentFrameworkException
 
 from app.errors import Code, Refusal, RunRefused
-from stores.errors import StoreError, UnknownFormat
+from stores.errors import PartMissing, StoreError, UnknownFormat
 
 _log = logging.getLogger(__name__)
 
 _MODEL_FAILED = Refusal(Code.RUN_FAILED, "The model or a service behind the agent failed; send the same again.")
 _SENTENCES: dict[type[BaseException], tuple[Code, str]] = {
     UnknownFormat: (Code.STORE_UNAVAILABLE, "A stored value was written by another version of this host."),
+    PartMissing: (Code.RESUME_STALE, "A part of what the thread stored is missing (part: snapshot)."),
     StoreError: (Code.STORE_UNAVAILABLE, "A store gave no answer; send the same again."),
     TimeoutError: (Code.RUN_FAILED, "A time limit of the run passed; send the same again."),
     asyncio.CancelledError: (Code.RUN_FAILED, "The replica is shutting down; send the same again."),

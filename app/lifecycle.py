@@ -7,18 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.answers import digest
 from app.errors import Code, Refusal
-from stores.ports import (
-    Batch,
-    Begun,
-    Closed,
-    DigestMismatch,
-    Held,
-    Loaded,
-    Reservation,
-    ReserveAnswer,
-    Reserved,
-    Settled,
-)
+from stores.ports import Batch, Closed, Loaded, Reservation, ReserveAnswer, Reserved, Settled
 from stores.records import (
     Claim,
     Decision,
@@ -38,6 +27,8 @@ PUT_OFF_SECONDS = 60.0
 """Pause before a thread is looked at again that this version can not carry out (its tool is gone, say)."""
 DOUBT_SECONDS = 5.0
 """First pause between two questions about an occurrence in doubt; doubled each time, up to 43 minutes."""
+UNKNOWN_ARGUMENTS = ""
+"""What a decision has for arguments where only the ledger kept it, by its digest."""
 
 _ENDS = {
     Verdict.APPROVE: OccurrenceState.FINISHED,
@@ -84,27 +75,6 @@ def is_reserved(batch: Batch, answers: Mapping[str, ReserveAnswer]) -> bool:
     """Say whether a ledger took a whole batch."""
     is_approved = all(isinstance(answers.get(row.interrupt_id), Reserved | Settled) for row in batch.approve)
     return is_approved and all(isinstance(answers.get(name), Closed) for name in batch.close)
-
-
-def not_reserved(record: Record, answers: Mapping[str, ReserveAnswer], *, now: float) -> tuple[Refusal, Record | None]:
-    """Say what a refused batch means, and what the record must become for it to follow its ledger."""
-    names = tuple(answers)
-    held = [answer for answer in answers.values() if isinstance(answer, Held)]
-    if held and all(answer.same for answer in held):
-        message = "A replica that is presumed alive is carrying out this very resume; send it again to get its answer."
-        return Refusal(Code.RESUME_IN_PROGRESS, message, names, RETRY_SECONDS), None
-    if held:
-        return Refusal(Code.THREAD_BUSY, "Another run holds this thread; retry later.", names, RETRY_SECONDS), None
-    approved = {each.interrupt_id for each in record.occurrences if _is_approved(each)}
-    doubtful = {
-        name for name, answer in answers.items() if name in approved and isinstance(answer, Begun | DigestMismatch)
-    }
-    if doubtful:
-        followed = release(record, in_doubt=doubtful, now=now)
-        return indeterminate(in_state(followed, OccurrenceState.INDETERMINATE)), followed
-    closed = next((name for name in approved if isinstance(answers.get(name), Closed)), None)
-    what = f"'{closed}' was closed before" if closed else "An effect of this thread has begun or ended"
-    return Refusal(Code.RESUME_CONFLICT, f"{what}; the answer can not be taken. Reload the thread.", names), None
 
 
 def finish(*, pending: tuple[Occurrence, ...], pause_id: str | None) -> Record:
@@ -168,24 +138,23 @@ def put_off(record: Record, *, now: float) -> Record:
     return replace(record, claim=None, retry_at=now + PUT_OFF_SECONDS)
 
 
-def end_of_doubt(record: Record, settled: Collection[str]) -> Record | None:
-    """Turn indeterminate occurrences whose effect has a result after all back to decided; None if there are none."""
-    names = {each.interrupt_id for each in in_state(record, OccurrenceState.INDETERMINATE)} & set(settled)
-    if not names:
-        return None
+def expired(loaded: Loaded) -> tuple[Occurrence, ...]:
+    """Return the pending occurrences once all of them are past their time; nothing else expires."""
+    record = loaded.record
+    if record.claim is not None or in_state(record, OccurrenceState.INDETERMINATE):
+        return ()
+    pending = tuple(in_state(record, OccurrenceState.PENDING))
+    return pending if all(each.expires_at <= loaded.now for each in pending) else ()
+
+
+def without(record: Record, unanswered: Collection[Occurrence]) -> Record:
+    """Return a record whose other calls go on without these, which nobody answered in time."""
+    cancel = Decision(Verdict.CANCEL, "", digest("cancel"))
     occurrences = tuple(
-        replace(each, state=OccurrenceState.DECIDED) if each.interrupt_id in names else each
+        replace(each, state=OccurrenceState.DECIDED, decision=cancel) if each in unanswered else each
         for each in record.occurrences
     )
     return replace(record, occurrences=occurrences, retries=0, retry_at=None)
-
-
-def expired(loaded: Loaded) -> tuple[Occurrence, ...]:
-    """Return the pending occurrences if every open one is pending and past its time; nothing else expires."""
-    occurrences = loaded.record.occurrences
-    if loaded.record.claim is not None or not_in_state(loaded.record, OccurrenceState.PENDING):
-        return ()
-    return occurrences if all(each.expires_at <= loaded.now for each in occurrences) else ()
 
 
 def due_at(record: Record, *, now: float, retries_max: int) -> float | None:
@@ -194,7 +163,7 @@ def due_at(record: Record, *, now: float, retries_max: int) -> float | None:
         return now + DOUBT_SECONDS * 2.0 ** min(record.retries, 9)
     pending = in_state(record, OccurrenceState.PENDING)
     if pending:
-        return max(each.expires_at for each in pending)
+        return max(record.retry_at or 0.0, *(each.expires_at for each in pending))
     if not record.occurrences or record.retries > retries_max:
         return None
     return record.retry_at or now

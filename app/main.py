@@ -15,16 +15,21 @@ from app.agents.models import make_model
 from app.agents.payments import build_agent
 from app.authority import ApprovalAuthority
 from app.body_limit import BodyLimit
+from app.claims import Claims
+from app.doubt_alarm import DoubtAlarm
 from app.drain import Drain, on_stop_signal
 from app.effects import EffectLimits
 from app.health import health_routes, not_draining
+from app.ledger import Ledger
 from app.reconciler import Reconciler
+from app.releases import Releases
 from app.replica_header import ReplicaHeader
 from app.replicas import Replica
+from app.retention import Retention
 from app.run_request import RequestLimits
 from app.runner import HostAgent, RunLimits
 from app.scope import scope_resolver
-from app.settings import Settings
+from app.settings import Environment, Settings
 from app.steps import OnStep, no_step
 from app.storable_text import storable_text
 from app.upkeep import Upkeep
@@ -61,12 +66,7 @@ def create_app(settings: Settings, *, stores: Stores | None = None, on_step: OnS
 
 
 def _stores(settings: Settings) -> AbstractAsyncContextManager[Stores]:
-    return open_stores(
-        settings.stores.value,
-        database_url=settings.database_url,
-        timeout_seconds=settings.store_timeout_seconds,
-        pool_size=settings.store_pool_size,
-    )
+    return open_stores(settings.store_options())
 
 
 @asynccontextmanager
@@ -76,19 +76,19 @@ async def _serving(
     """Register the agents, keep house while the host serves, and drain before it ends."""
     drain = Drain()
     replica = Replica(stores.replicas, lease_seconds=settings.lease_seconds, label=settings.replica_name)
-    upkeep = Upkeep(stores, holder=replica.holder, retries_max=settings.reconcile_retries_max)
-    claim_seconds = settings.run_seconds + settings.claim_margin_seconds
-    authority = ApprovalAuthority(stores, replica, upkeep, claim_seconds=claim_seconds, on_step=on_step)
+    releases = Releases(stores, holder=replica.holder, retries_max=settings.reconcile_retries_max)
+    authority = _authority(settings, stores, replica, releases, on_step)
     model = make_model(settings)
     payments = HostAgent(
         "payments",
         lambda: build_agent(model, bank=bank, transactional=stores.transactional),
         authority=authority,
-        upkeep=upkeep,
+        releases=releases,
         stores=stores,
         limits=_limits(settings),
         drain=drain,
         on_step=on_step,
+        is_development=settings.environment is Environment.DEVELOPMENT,
     )
     agents = {payments.host_name: payments}
     app.include_router(health_routes(drain, stores.check))
@@ -109,18 +109,47 @@ async def _serving(
         batch=settings.reconcile_batch,
         pause_seconds=settings.reconcile_seconds,
     )
-    reconciling = asyncio.create_task(reconciler.run())
-    heart = asyncio.create_task(replica.run(upkeep.release_again))
+    retention = Retention(
+        stores,
+        drain=drain,
+        age_seconds=settings.retention_terminal_seconds,
+        batch=settings.purge_batch,
+        pause_seconds=settings.purge_seconds,
+    )
+    housekeeping = [asyncio.create_task(reconciler.run()), asyncio.create_task(retention.run())]
+    heart = asyncio.create_task(replica.run(releases.release_again))
     try:
         with on_stop_signal(lambda: drain.begin(settings.drain_seconds)):
             yield
     finally:
-        reconciling.cancel()
+        for task in housekeeping:
+            task.cancel()
         await drain.close(settings.drain_seconds)
         heart.cancel()
-        await asyncio.gather(reconciling, heart, return_exceptions=True)
+        await asyncio.gather(*housekeeping, heart, return_exceptions=True)
         with suppress(StoreError):
             await replica.leave()
+
+
+def _authority(
+    settings: Settings, stores: Stores, replica: Replica, releases: Releases, on_step: OnStep
+) -> ApprovalAuthority:
+    ledger = Ledger(stores.effects, replica)
+    alarm = DoubtAlarm(age_seconds=settings.retention_indeterminate_seconds)
+    upkeep = Upkeep(stores, ledger, retries_max=settings.reconcile_retries_max, alarm=alarm)
+    claim_seconds = settings.run_seconds + settings.claim_margin_seconds
+    claims = Claims(
+        stores, ledger, upkeep, releases, holder=replica.holder, claim_seconds=claim_seconds, on_step=on_step
+    )
+    return ApprovalAuthority(
+        stores,
+        replica,
+        claims,
+        upkeep,
+        releases,
+        snapshot_bytes_max=settings.snapshot_bytes_max,
+        on_step=on_step,
+    )
 
 
 def _limits(settings: Settings) -> RunLimits:
@@ -129,6 +158,8 @@ def _limits(settings: Settings) -> RunLimits:
         run_seconds=settings.run_seconds,
         approval_seconds=settings.approval_seconds,
         effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
-        request=RequestLimits(settings.id_length_max, settings.messages_max, settings.nesting_max),
+        request=RequestLimits(
+            settings.id_length_max, settings.messages_max, settings.nesting_max, settings.state_bytes_max
+        ),
         stream_events_max=settings.stream_events_max,
     )

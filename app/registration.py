@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from agent_framework import Agent, FunctionInvocationLayer, FunctionTool, RawAgent
 
 from app.tools import EffectDeclaration, declared_effect
+from stores.ports import Stores
 from stores.records import EffectKind
 
+_log = logging.getLogger(__name__)
 
-def check_agent(agent: object, *, is_transactional: bool) -> None:
+
+def check_agent(agent: object, stores: Stores, *, is_development: bool) -> None:
     """Refuse an agent whose tools would run outside the guard, or whose effects this ledger can not keep.
 
     Raises TypeError or ValueError naming what is wrong and the way out.
@@ -21,11 +25,20 @@ def check_agent(agent: object, *, is_transactional: bool) -> None:
             "Serve an agent_framework Agent over a function-invoking chat client."
         )
     for name, declared in declared_effects(agent).items():
-        if declared.kind is EffectKind.TRANSACTIONAL and not is_transactional:
+        if declared.kind is EffectKind.TRANSACTIONAL and not stores.transactional:
             raise ValueError(
                 f"Tool '{name}' is transactional, but the effect ledger is not in an SQL database. "
-                "Declare another kind, or set AGUI_STORES=sql."
+                "Declare another kind, or set AGUI_EFFECTS_STORE=sql."
             )
+        if declared.kind is EffectKind.UNSAFE and not stores.durable:
+            problem = (
+                f"Tool '{name}' is unsafe, and the effect ledger may lose what it acknowledged: after a failover the "
+                "tool could run twice. Set AGUI_EFFECTS_STORE=sql, or declare the tool idempotent, or transactional "
+                "(in SQL)."
+            )
+            if not is_development:
+                raise ValueError(problem)
+            _log.warning("%s Outside development this host would not start.", problem)
 
 
 def declared_effects(agent: Agent | RawAgent) -> Mapping[str, EffectDeclaration]:

@@ -16,11 +16,12 @@ from stores.records import Json, Scope, ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Characters of an id, messages of a request, and how deep its values may be nested."""
+    """Characters of an id, messages of a request, how deep its values may be nested, and bytes of its state."""
 
     id_length_max: int
     messages_max: int
     nesting_max: int
+    state_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ def _over_limit(data: Json, ids: Iterable[str], limits: RequestLimits) -> Refusa
         return Refusal(Code.LIMIT_EXCEEDED, message)
     if _is_deeper(data, limits.nesting_max):
         message = f"The request is nested deeper than {limits.nesting_max} levels (AGUI_NESTING_MAX)."
+        return Refusal(Code.LIMIT_EXCEEDED, message)
+    if len(canonical(data.get("state")).encode(errors="surrogatepass")) > limits.state_bytes_max:
+        message = f"The state of the request has more than {limits.state_bytes_max} bytes (AGUI_STATE_BYTES_MAX)."
         return Refusal(Code.LIMIT_EXCEEDED, message)
     return None
 

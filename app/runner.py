@@ -23,10 +23,10 @@ from app.errors import Code, Refusal, RunRefused
 from app.failures import refusal_for
 from app.pipe import Pipe
 from app.registration import check_agent, declared_effects
+from app.releases import Releases
 from app.run_request import RequestLimits, RunRequest, named, read_request
 from app.steps import OnStep, Step
 from app.tickets import LetGo, Ticket
-from app.upkeep import Upkeep
 from stores.ports import Stores
 from stores.records import ThreadKey
 
@@ -58,14 +58,15 @@ class HostAgent(AgentFrameworkAgent):
         build: Callable[[], Agent],
         *,
         authority: ApprovalAuthority,
-        upkeep: Upkeep,
+        releases: Releases,
         stores: Stores,
         limits: RunLimits,
         drain: Drain,
         on_step: OnStep,
+        is_development: bool,
     ) -> None:
         agent = build()
-        check_agent(agent, is_transactional=stores.transactional)
+        check_agent(agent, stores, is_development=is_development)
         super().__init__(agent, name=name, require_confirmation=False)
         self.host_name = name
         effects = declared_effects(agent)
@@ -74,7 +75,7 @@ class HostAgent(AgentFrameworkAgent):
             build, self.config, effects=effects, approval_seconds=limits.approval_seconds, on_step=on_step
         )
         self._authority = authority
-        self._upkeep = upkeep
+        self._releases = releases
         self._stores = stores
         self._limits = limits
         self._drain = drain
@@ -175,4 +176,4 @@ class HostAgent(AgentFrameworkAgent):
 
     async def _let_go(self, ticket: Ticket, effects: RunEffects) -> None:
         await effects.ended()
-        await self._upkeep.release(ticket, LetGo(frozenset(effects.in_doubt), frozenset(effects.unstarted)))
+        await self._releases.release(ticket, LetGo(frozenset(effects.in_doubt), frozenset(effects.unstarted)))

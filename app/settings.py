@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.setting_pairs import ALWAYS, IN_PRODUCTION, wrong_pair
+from stores.options import RedisOptions, StoreOptions
+from stores.sealing import Seal
 
 Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86_400, allow_inf_nan=False)]
 """A duration: more than nothing, ten years at most, so that a date made from it exists."""
+
+_TYPE = re.compile(r"[\w.]+:[\w.]+")
+
+
+TECHNOLOGIES = ("memory", "sql", "redis")
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+"""package.module:name of stores of one's own."""
 
 
 class Environment(StrEnum):
@@ -26,25 +38,36 @@ class ScopeResolver(StrEnum):
     HEADER = "header"
 
 
-class StoreChoice(StrEnum):
-    """Which technology keeps threads, effects, checkpoints and replicas."""
-
-    MEMORY = "memory"
-    SQL = "sql"
-
-
 class Settings(BaseSettings):
     """Every setting of a host. Durations are seconds, sizes are bytes; names in the environment start with AGUI_."""
 
-    model_config = SettingsConfigDict(env_prefix="AGUI_", frozen=True, extra="ignore")
+    # An error that showed what it was given would show keys and passwords.
+    model_config = SettingsConfigDict(env_prefix="AGUI_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     environment: Environment = Environment.PRODUCTION
     replica_name: str = Field(default="", description="A label for logs and response headers; decides nothing.")
 
-    stores: StoreChoice = StoreChoice.SQL
-    database_url: str = Field(default="sqlite+aiosqlite:///agui.db", description="SQLAlchemy URL, async driver.")
+    stores: str = Field(default="sql", description="memory, sql, redis, or package.module:name of your own.")
+    effects_store: str = Field(default="", description="Where the effect ledger is kept; empty: where `stores` says.")
+    checkpoints_store: str = Field(default="", description="Where checkpoints are kept; empty: where `stores` says.")
+    database_url: SecretStr = Field(
+        default=SecretStr("sqlite+aiosqlite:///agui.db"), description="SQLAlchemy URL of SQLite or PostgreSQL."
+    )
+    database_pooled: bool = Field(default=False, description="Between us and PostgreSQL is a transaction-mode pooler.")
     store_timeout_seconds: Seconds = Field(default=5.0, description="After this a store call counts as unanswered.")
-    store_pool_size: PositiveInt = 10
+    store_pool_size: PositiveInt = Field(default=10, description="Connections kept; as many again for tools.")
+
+    redis_url: SecretStr = Field(default=SecretStr(""), description="redis://, rediss:// (TLS) or unix://.")
+    redis_username: str = Field(default="", description="The ACL user, if it is not in the URL.")
+    redis_password: SecretStr = Field(default=SecretStr(""), description="Its password, if it is not in the URL.")
+    redis_sentinels: str = Field(default="", description="Comma-separated host:port of the Sentinels to ask.")
+    redis_sentinel_service: str = Field(default="", description="The name the Sentinels know the primary by.")
+    redis_sentinel_username: str = ""
+    redis_sentinel_password: SecretStr = SecretStr("")
+    redis_cluster: bool = Field(default=False, description="The URL's address is a node of a Redis Cluster.")
+    redis_ca_file: str = Field(default="", description="PEM of the authority that signed the server's certificate.")
+    redis_certificate_file: str = Field(default="", description="PEM of our certificate, if the server asks for one.")
+    redis_key_file: str = ""
 
     scope: ScopeResolver | None = Field(
         default=None, description="fixed (development only) or header; there is no default."
@@ -76,10 +99,61 @@ class Settings(BaseSettings):
     id_length_max: PositiveInt = Field(default=256, description="A longer thread or run id is refused.")
     messages_max: PositiveInt = Field(default=1_000, description="A request with more messages is refused.")
     nesting_max: PositiveInt = Field(default=64, description="A request nested deeper is refused.")
+    snapshot_bytes_max: PositiveInt = Field(
+        default=4_194_304, description="A thread whose snapshot is larger takes no new message; its approvals it does."
+    )
+    state_bytes_max: PositiveInt = Field(default=262_144, description="A request with a larger state is refused.")
+
+    retention_terminal_seconds: Seconds = Field(
+        default=90 * 86_400.0, description="How long ended runs answer duplicates; an idle thread goes with its last."
+    )
+    retention_pending_seconds: Seconds = Field(
+        default=90 * 86_400.0, description="The longest AGUI_APPROVAL_SECONDS may be: what is open can not be purged."
+    )
+    retention_indeterminate_seconds: Seconds = Field(
+        default=7 * 86_400.0, description="After this a call in doubt is logged as an error; it is never purged."
+    )
+    purge_seconds: Seconds = Field(default=60.0, description="Pause between two passes of the purge.")
+    purge_batch: PositiveInt = Field(default=200, description="Runs looked at in one pass.")
+
+    checkpoint_keys: SecretStr = Field(
+        default=SecretStr(""),
+        description="Comma-separated hex keys (openssl rand -hex 32): the first signs checkpoints, all verify.",
+    )
+    checkpoint_types: str = Field(
+        default="", description="Comma-separated module:Class of your own types that checkpoints may contain."
+    )
+    checkpoints_keep: PositiveInt = Field(default=20, description="Checkpoints kept per workflow of a thread.")
+
     stream_events_max: PositiveInt = Field(default=10_000, description="Events kept for a reader that does not read.")
 
     model: str = Field(default="scripted", description="The chat client; scripted is for development only.")
     bank_url: str = Field(default="", description="Where the demo's bank listens; the payments agent needs it.")
+
+    @field_validator("checkpoint_keys")
+    @classmethod
+    def _refuse_weak_keys(cls, keys: SecretStr) -> SecretStr:
+        try:
+            if keys.get_secret_value():
+                Seal.from_text(keys.get_secret_value())
+        except ValueError as error:
+            raise ValueError(f"AGUI_CHECKPOINT_KEYS can not be used: {error}") from None
+        return keys
+
+    @field_validator("checkpoint_types")
+    @classmethod
+    def _refuse_what_names_no_type(cls, types: str) -> str:
+        for each in _listed(types):
+            if not _TYPE.fullmatch(each):
+                raise ValueError(f"AGUI_CHECKPOINT_TYPES has '{each}', which is not module:Class.")
+        return types
+
+    @field_validator("stores", "effects_store", "checkpoints_store")
+    @classmethod
+    def _name_stores(cls, value: str) -> str:
+        if value not in ("", *TECHNOLOGIES) and not _OWN.fullmatch(value):
+            raise ValueError(f"it is {', '.join(TECHNOLOGIES)}, or package.module:name of your own")
+        return value
 
     @model_validator(mode="after")
     def _refuse_unsafe(self) -> Self:
@@ -94,10 +168,77 @@ class Settings(BaseSettings):
         if self.environment is not Environment.DEVELOPMENT:
             unsafe = {
                 "AGUI_SCOPE=fixed": self.scope is ScopeResolver.FIXED,
-                "AGUI_STORES=memory": self.stores is StoreChoice.MEMORY,
+                "AGUI_STORES=memory": self.stores == "memory",
+                "AGUI_EFFECTS_STORE=memory": self.effects_store == "memory",
+                "AGUI_CHECKPOINTS_STORE=memory": self.checkpoints_store == "memory",
                 "AGUI_MODEL=scripted": self.model == "scripted",
             }
             for setting, is_set in unsafe.items():
                 if is_set:
                     raise ValueError(f"{setting} is for development only; AGUI_ENVIRONMENT is {self.environment}.")
         return self
+
+    @model_validator(mode="after")
+    def _refuse_stores_that_can_not_be_reached(self) -> Self:
+        used = {self.stores, self.effects_store, self.checkpoints_store}
+        if not self.stores:
+            raise ValueError("AGUI_STORES is empty: say where threads are kept.")
+        if "sql" in used and not self.database_url.get_secret_value():
+            raise ValueError("AGUI_DATABASE_URL is empty, and stores are in sql.")
+        if "redis" in used and not (self.redis_url.get_secret_value() or self.redis_sentinels.strip()):
+            raise ValueError("Stores are in redis: set AGUI_REDIS_URL, or AGUI_REDIS_SENTINELS.")
+        if bool(self.redis_sentinels.strip()) != bool(self.redis_sentinel_service.strip()):
+            raise ValueError("AGUI_REDIS_SENTINELS and AGUI_REDIS_SENTINEL_SERVICE are set together or not at all.")
+        if self.redis_sentinels.strip() and self.redis_cluster:
+            raise ValueError("AGUI_REDIS_SENTINELS and AGUI_REDIS_CLUSTER exclude each other: a cluster has its own.")
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_wrong_pairs(self) -> Self:
+        is_development = self.environment is Environment.DEVELOPMENT
+        wrong = wrong_pair(self.model_dump(), ALWAYS if is_development else (*ALWAYS, *IN_PRODUCTION))
+        if wrong is not None:
+            raise ValueError(wrong)
+        return self
+
+    def store_options(self) -> StoreOptions:
+        """Return what the stores are opened with."""
+        return StoreOptions(
+            threads=self.stores,
+            effects=self.effects_store,
+            checkpoints=self.checkpoints_store,
+            database_url=self.database_url.get_secret_value(),
+            is_pooled=self.database_pooled,
+            redis=self._redis_options(),
+            timeout_seconds=self.store_timeout_seconds,
+            pool_size=self.store_pool_size,
+        )
+
+    def checkpoint_seal(self) -> Seal:
+        """Return what signs and verifies checkpoints; raises ValueError if no key is set."""
+        if not self.checkpoint_keys.get_secret_value():
+            raise ValueError("AGUI_CHECKPOINT_KEYS is empty: workflows need a key that signs their checkpoints.")
+        return Seal.from_text(self.checkpoint_keys.get_secret_value())
+
+    def checkpoint_allowed_types(self) -> frozenset[str]:
+        """Return the types of one's own that a checkpoint may contain."""
+        return frozenset(_listed(self.checkpoint_types))
+
+    def _redis_options(self) -> RedisOptions:
+        return RedisOptions(
+            url=self.redis_url.get_secret_value(),
+            username=self.redis_username,
+            password=self.redis_password.get_secret_value(),
+            sentinels=_listed(self.redis_sentinels),
+            sentinel_service=self.redis_sentinel_service,
+            sentinel_username=self.redis_sentinel_username,
+            sentinel_password=self.redis_sentinel_password.get_secret_value(),
+            is_cluster=self.redis_cluster,
+            ca_file=self.redis_ca_file,
+            certificate_file=self.redis_certificate_file,
+            key_file=self.redis_key_file,
+        )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())

@@ -1,0 +1,82 @@
+"""Claims let go: once no call of theirs is alive, and again with the heartbeat until the stores take it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import uuid4
+
+from app import lifecycle
+from app.again import save
+from app.tickets import LetGo, Ticket
+from stores.errors import StoreError
+from stores.ports import Change, Stores
+from stores.records import EffectKind, EffectState, Record, Run, RunState, ThreadKey
+
+
+class Releases:
+    """Drops claims of this process, ledger first. `holder` is this process."""
+
+    def __init__(self, stores: Stores, *, holder: str, retries_max: int) -> None:
+        self._stores = stores
+        self._holder = holder
+        self._retries_max = retries_max
+        self._unreleased: dict[str, tuple[ThreadKey, LetGo]] = {}
+
+    def remember(self, key: ThreadKey, attempt: str) -> None:
+        """Note a claim that may have been made, in either store: it is let go with the heartbeat."""
+        self._unreleased[attempt] = (key, LetGo())
+
+    async def release(self, ticket: Ticket, let_go: LetGo) -> None:
+        """Drop a claim whose calls have all ended; repeated with the heartbeat until a store takes it."""
+        try:
+            await self._free(ticket.key, ticket.claim.attempt, let_go)
+            await self._drop_claim(ticket.key, ticket.record, ticket.run, let_go, ticket.now())
+        except StoreError:
+            self._unreleased[ticket.claim.attempt] = (ticket.key, let_go)
+
+    async def release_again(self) -> None:
+        """Repeat the releases that no store has taken yet. Raises StoreError while it still does not."""
+        for attempt, (key, let_go) in list(self._unreleased.items()):
+            # Also where the record has no such claim: it may have been reserved in the ledger and got no further.
+            await self._free(key, attempt, let_go)
+            loaded = await self._stores.threads.load(key)
+            claim = loaded.record.claim
+            if claim is not None and claim.attempt == attempt:
+                run = await self._stores.threads.outcome(key, run_id=claim.run_id)
+                await self._drop_claim(key, loaded.record, run, let_go, loaded.now)
+            del self._unreleased[attempt]
+
+    async def _drop_claim(self, key: ThreadKey, record: Record, run: Run | None, let_go: LetGo, now: float) -> None:
+        assert record.claim is not None, "only a claimed record is released"
+        released = lifecycle.release(record, in_doubt=let_go.in_doubt, now=now)
+        change = Change(
+            expected=record.version,
+            write_id=uuid4().hex,
+            record=released,
+            runs=(replace(run, state=RunState.FAILED),) if run else (),
+            due_at=lifecycle.due_at(released, now=now, retries_max=self._retries_max),
+            free=record.claim.attempt if self._stores.shared else None,
+        )
+        await save(self._stores.threads, key, change)
+
+    async def _free(self, key: ThreadKey, attempt: str, let_go: LetGo) -> None:
+        """Let go of the rows before the record, where they are two stores; where they are one, it is one write."""
+        await self._take_back_begins(key, attempt, let_go.unstarted)
+        if not self._stores.shared:
+            await self._stores.effects.free(key, attempt=attempt)
+
+    async def _take_back_begins(self, key: ThreadKey, attempt: str, unstarted: frozenset[str]) -> None:
+        """Resolve begun rows of calls that this very process knows it never started.
+
+        `resolve` does not compare the attempt, so only rows are resolved that no other attempt can have taken since
+        they were read: an unsafe row, once begun, is nobody else's until a person resolves it, and that needs evidence
+        that this very call ended. An idempotent one another attempt may begin again at any time; it needs no help,
+        since the next attempt repeats it under its key.
+        """
+        rows = await self._stores.effects.read(key, interrupts=unstarted) if unstarted else {}
+        for name, row in rows.items():
+            if row.state is EffectState.BEGUN and row.attempt == attempt and row.kind is not EffectKind.IDEMPOTENT:
+                evidence = "the holder never started the call: its begin got no answer"
+                await self._stores.effects.resolve(
+                    key, interrupt_id=name, result=None, by=self._holder, evidence=evidence
+                )
