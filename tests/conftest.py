@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -16,8 +17,8 @@ from sqlalchemy.pool import NullPool
 
 from stores.ports import Stores
 from stores.sql.migrate import upgrade
-from tests.conformance.adapters import Adapter, memory_adapter, postgres_adapter, sqlite_adapter
-from tests.servers import postgres
+from tests.conformance.adapters import Adapter, memory_adapter, postgres_adapter, redis_adapter, sqlite_adapter
+from tests.servers import postgres, redis
 
 
 @pytest.fixture(scope="session")
@@ -68,12 +69,34 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external_service)])
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A database of a Redis to empty at will: of the server AGUI_TEST_REDIS_URL names, else of one of our own."""
+    url = os.environ.get("AGUI_TEST_REDIS_URL")
+    if url:
+        # One for each process of the tests, and never the first, where other things are.
+        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        yield urlsplit(url)._replace(path=f"/{worker + 1}").geturl()
+        return
+    with redis() as server:
+        yield server.url
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.external_service),
+        pytest.param("redis", marks=pytest.mark.external_service),
+    ]
+)
 def _fresh_adapter(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[Adapter]:
     if request.param == "memory":
         return memory_adapter()
     if request.param == "sqlite":
         return sqlite_adapter(request.getfixturevalue("sqlite_template"), tmp_path)
+    if request.param == "redis":
+        return redis_adapter(request.getfixturevalue("redis_url"))
     return postgres_adapter(request.getfixturevalue("postgres_database"))
 
 

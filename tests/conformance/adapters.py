@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
-from itertools import repeat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
-from sqlalchemy import Connection, MetaData, String, select, text, update
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from redis.asyncio import Redis
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from stores import open_stores
 from stores.memory import MemoryWorld, memory_stores
-from stores.memory.world import EffectRow, ThreadRow
+from stores.options import RedisOptions, StoreOptions
 from stores.ports import Stores
 from stores.sql.tables import VERSION_TABLE
+from tests.conformance.back_doors.memory import MemoryBackDoor
+from tests.conformance.back_doors.port import BackDoor
+from tests.conformance.back_doors.redis import RedisBackDoor
+from tests.conformance.back_doors.sql import CREATE_TOOL_WRITES, SqlBackDoor
+
+__all__ = ["Adapter", "BackDoor", "memory_adapter", "postgres_adapter", "redis_adapter", "sqlite_adapter"]
 
 STORE_TIMEOUT_SECONDS = 30.0
 """Far above what any step takes, so that a busy machine fails no test."""
-CREATE_TOOL_WRITES = """
-create table if not exists tool_writes (
-    name varchar(200) primary key,
-    needs varchar(200) references tool_writes (name) deferrable initially deferred
-)
-"""
+POOL_SIZE = 2
+"""As small as it can be and still be shared."""
 TRUNCATE_ALL = f"""
 do $$ begin execute (
     select 'truncate ' || string_agg(quote_ident(tablename), ', ') from pg_tables
     where schemaname = current_schema() and tablename <> '{VERSION_TABLE}'
 ); end $$
 """
-
-
-class BackDoor(Protocol):
-    """Reaches the stored data without the adapter, so that what the adapter does can be judged from outside."""
-
-    async def age_format(self, marker: str) -> int:
-        """Give every stored value that contains `marker` an unknown format number; answers how many there were."""
-        ...
-
-    async def write(self, connection: Any, name: str, needs: str | None = None) -> None:
-        """Do what a transactional tool does: write a row of its own through the connection it was given.
-
-        If there is no row that it `needs`, the transaction can not be committed.
-        """
-        ...
-
-    async def written(self) -> list[str]:
-        """Return the committed rows of `write`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +73,23 @@ async def postgres_adapter(database_url: str) -> AsyncIterator[Adapter]:
 
 
 @asynccontextmanager
+async def redis_adapter(url: str) -> AsyncIterator[Adapter]:
+    """A database of a Redis server, emptied."""
+    options = StoreOptions(
+        "redis", redis=RedisOptions(url=url), timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=POOL_SIZE
+    )
+    async with AsyncExitStack() as openings, Redis.from_url(url) as redis:
+        await redis.flushdb()
+
+        async def open_another() -> Stores:
+            return await openings.enter_async_context(open_stores(options))
+
+        yield Adapter(open_another, RedisBackDoor(redis))
+
+
+@asynccontextmanager
 async def _sql_adapter(database_url: str, *prepare: str) -> AsyncIterator[Adapter]:
+    options = StoreOptions("sql", database_url=database_url, timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=POOL_SIZE)
     engine = create_async_engine(database_url, poolclass=NullPool)
     async with engine.begin() as connection:
         for statement in prepare:
@@ -100,77 +97,6 @@ async def _sql_adapter(database_url: str, *prepare: str) -> AsyncIterator[Adapte
     async with AsyncExitStack() as openings:
 
         async def open_another() -> Stores:
-            opening = open_stores("sql", database_url=database_url, timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=2)
-            return await openings.enter_async_context(opening)
+            return await openings.enter_async_context(open_stores(options))
 
         yield Adapter(open_another, SqlBackDoor(engine))
-
-
-class MemoryBackDoor:
-    """The dicts of the world."""
-
-    def __init__(self, world: MemoryWorld) -> None:
-        self._world = world
-
-    async def age_format(self, marker: str) -> int:
-        return sum(map(_age_thread, self._world.threads.values(), repeat(marker))) + sum(
-            map(_age_effects, self._world.effects.values(), repeat(marker))
-        )
-
-    async def write(self, connection: Any, name: str, needs: str | None = None) -> None:
-        raise AssertionError("memory stores give tools no connection")
-
-    async def written(self) -> list[str]:
-        raise AssertionError("memory stores give tools no connection")
-
-
-class SqlBackDoor:
-    """The tables as the database itself describes them, and one more table for what a tool writes."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-
-    async def age_format(self, marker: str) -> int:
-        async with self._engine.begin() as connection:
-            return await connection.run_sync(_age_format, marker)
-
-    async def write(self, connection: Any, name: str, needs: str | None = None) -> None:
-        insert = text("insert into tool_writes (name, needs) values (:name, :needs)")
-        await connection.execute(insert, {"name": name, "needs": needs})
-
-    async def written(self) -> list[str]:
-        async with self._engine.connect() as connection:
-            return list(await connection.scalars(text("select name from tool_writes order by name")))
-
-
-def _age_thread(row: ThreadRow, marker: str) -> int:
-    parts = {name: getattr(row, name) or "" for name in ("record", "snapshot", "bag")}
-    aged = {name: _aged(part) for name, part in parts.items() if marker in part}
-    for name, part in aged.items():
-        setattr(row, name, part)
-    runs = {run_id: _aged(stored) for run_id, stored in row.runs.items() if marker in stored}
-    row.runs.update(runs)
-    return len(aged) + len(runs)
-
-
-def _age_effects(rows: dict[str, EffectRow], marker: str) -> int:
-    stored = {name: row.result for name, row in rows.items() if row.result is not None and marker in row.result}
-    rows.update({name: replace(rows[name], result=_aged(result)) for name, result in stored.items()})
-    return len(stored)
-
-
-def _age_format(connection: Connection, marker: str) -> int:
-    metadata = MetaData()
-    metadata.reflect(connection)
-    count = 0
-    for table in metadata.sorted_tables:
-        for column in table.columns:
-            if isinstance(column.type, String):
-                for stored in set(connection.scalars(select(column).where(column.contains(marker, autoescape=True)))):
-                    changed = update(table).where(column == stored).values({column: _aged(stored)})
-                    count += connection.execute(changed).rowcount if _aged(stored) != stored else 0
-    return count
-
-
-def _aged(stored: str) -> str:
-    return re.sub(r'"format": ?\d+', '"format":999', stored)

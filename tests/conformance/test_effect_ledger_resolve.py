@@ -67,6 +67,7 @@ async def test_only_a_begun_row_can_be_resolved(stores: Stores) -> None:
 async def test_what_did_not_happen_is_reserved_and_free_and_can_be_begun_again(stores: Stores) -> None:
     await begun(stores, "attempt-A")
     assert await resolve(stores, None) == Reserved()
+    assert await resolve(stores, None) == Reserved()  # said again, as a client does that lost the reply
     row = await read(stores)
     assert row is not None
     assert (row.state, row.holder, row.begun_age_seconds) == (EffectState.RESERVED, None, None)

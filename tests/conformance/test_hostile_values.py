@@ -7,16 +7,12 @@ from typing import Any
 
 import pytest
 
-from stores.errors import UnknownFormat
 from stores.ports import Began, Change, Closed, Listed, Reserved, Settled, Stores
 from stores.records import Bag, Effect, EffectKind, EffectState, Record, Scope, Snapshot, ThreadKey, ToolResult
-from tests.conformance.adapters import Adapter
 from tests.conformance.examples import (
-    BAG,
     DAY,
     KEY,
     RESULT,
-    SNAPSHOT,
     begin,
     begun,
     claim,
@@ -40,6 +36,7 @@ HOSTILE = {
     "control": "\x01\t\r\n\x1b\x1f\x7f\x85",
     "script": "漢字 Ünïcödé 🧾\u202e\u200d\ufeff",
     "spaces": "  a\u00a0 ",
+    "hash tags": "a{b}c:{d}:e{}f{{g}",
     "json": '","format":0,"x":{"',
     "long": "x" * 256,
     "long in bytes": "🧾" * 256,
@@ -54,6 +51,9 @@ LOOKALIKES = (
     ThreadKey(Scope("a"), "b", "c "),
     ThreadKey(Scope("a"), "b", "ć"),
     ThreadKey(Scope("a"), "b", "c\u0301"),
+    ThreadKey(Scope("{a}"), "b", "c"),
+    ThreadKey(Scope("{a"), "}b", "c"),
+    ThreadKey(Scope("{a:b"), "c}", "d"),
     ThreadKey(Scope("a/b"), "", "c"),
     ThreadKey(Scope("a"), "/b", "c"),
     ThreadKey(Scope("1"), "1", "1"),
@@ -197,39 +197,6 @@ async def test_a_thread_with_a_hundred_large_runs_loads_the_one_asked_for(stores
     for start in range(0, 100, 25):
         await saved(stores, Record(), runs=runs[start : start + 25])
     assert (await stores.threads.load(KEY, interrupts=["interrupt-42"])).known == runs[42]
-
-
-@pytest.mark.parametrize("part", ["record", "snapshot", "bag", "run"])
-async def test_a_thread_in_an_unknown_format_is_not_read(adapter: Adapter, stores: Stores, part: str) -> None:
-    marks = {"record": "no", "snapshot": "no", "bag": "no", "run": "no"} | {part: "MARK"}
-    ended = finished("run-1", "interrupt-0", events=({"note": marks["run"]},))
-    odd = Record(occurrences=(occurrence("interrupt-1", upstream={"note": marks["record"]}),))
-    snapshot, bag = replace(SNAPSHOT, state={"note": marks["snapshot"]}), replace(BAG, state={"note": marks["bag"]})
-    await saved(stores, odd, snapshot=snapshot, bag=bag, runs=[ended])
-    await stores.threads.load(KEY, interrupts=["interrupt-0"])
-    assert await adapter.back_door.age_format("MARK") == 1
-    with pytest.raises(UnknownFormat):
-        await stores.threads.load(KEY, interrupts=["interrupt-0"])
-    with pytest.raises(UnknownFormat):
-        await stores.threads.open(KEY, run=run("run-1"), holder="h", claim_seconds=DAY, write_id="open-1")
-    if part == "run":
-        with pytest.raises(UnknownFormat):
-            await stores.threads.outcome(KEY, run_id="run-1")
-
-
-async def test_a_result_in_an_unknown_format_is_not_read_and_not_replaced(adapter: Adapter, stores: Stores) -> None:
-    await begun(stores, "attempt-1")
-    await settle(stores, "attempt-1", ToolResult(({"note": "MARK"},)))
-    assert await adapter.back_door.age_format("MARK") == 1
-    with pytest.raises(UnknownFormat):
-        await read(stores)
-    with pytest.raises(UnknownFormat):
-        await reserve(stores, "attempt-2")
-    with pytest.raises(UnknownFormat):
-        await settle(stores, "attempt-1")
-    # Nothing took its place: the next reader fails too.
-    with pytest.raises(UnknownFormat):
-        await read(stores)
 
 
 async def test_times_keep_their_fractions(stores: Stores) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+
+import pytest
 
 from stores.ports import AlreadySettled, Began, Change, Saved, Settled, Stores
 from stores.records import EffectState, Record, Snapshot
@@ -26,15 +28,19 @@ from tests.conformance.examples import (
     settle,
     version_of,
 )
+from tests.conformance.operations import OPERATIONS, Operation, glance, name_of
 
 CUTS = (*range(14), *(round(16 * 1.5**n) for n in range(14)))
 """After how many turns of the event loop a call is cut off. Memory takes 1, PostgreSQL from 7 on, a commit of SQLite,
 in a thread of its own, up to some thousand."""
+FEWER_CUTS = (0, 1, 2, 4, 7, 10, 16, 64, 256, 1024)
+"""The same with larger gaps, where all operations take their turn."""
+WRITING = [operation for operation in OPERATIONS if not operation.is_read]
 
 
-async def cut_off(call: Coroutine[Any, Any, object], turns: int) -> None:
+async def cut_off(call: Awaitable[object], turns: int) -> None:
     """Start a call and cancel it after some turns of the event loop."""
-    task = asyncio.create_task(call)
+    task = asyncio.ensure_future(call)
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
@@ -67,10 +73,9 @@ async def test_a_save_that_was_cut_off_is_whole_or_absent_and_can_be_repeated(ad
 async def test_an_open_that_was_cut_off_can_be_repeated_and_has_the_claim(adapter: Adapter, stores: Stores) -> None:
     for turns in CUTS:
         key = replace(KEY, thread_id=f"thread-{turns}")
-        asked = {"run": run(), "holder": "h", "claim_seconds": 60.0, "write_id": "open-1"}
-        await cut_off(stores.threads.open(key, **asked), turns)  # type: ignore[arg-type]
-        answer = await stores.threads.open(key, **asked)  # type: ignore[arg-type]
-        assert answer.claimed
+        opening = partial(stores.threads.open, key, run=run(), holder="h", claim_seconds=60.0, write_id="open-1")
+        await cut_off(opening(), turns)
+        assert (await opening()).claimed
         assert (await version_of(stores, key)).generation == 1
         assert await stores.threads.outcome(key, run_id="run-1") == run()
 
@@ -87,6 +92,39 @@ async def test_a_begin_and_a_settle_that_were_cut_off_can_be_repeated(stores: St
         row = await read(stores, name)
         assert row is not None
         assert (row.state, row.result) == (EffectState.SETTLED, RESULT)
+
+
+@pytest.mark.parametrize("operation", WRITING, ids=name_of)
+async def test_every_call_that_was_cut_off_is_whole_or_absent_and_can_be_repeated(
+    adapter: Adapter, stores: Stores, operation: Operation
+) -> None:
+    operation.skip_unless_possible(stores)
+    other = await adapter.open_another()
+    whole = replace(KEY, thread_id="not cut off")
+    await operation.prepare(stores, whole)
+    before = await glance(other, whole)
+    await operation.call(stores, whole)
+    after = await glance(other, whole)
+    assert after != before
+    for turns in FEWER_CUTS:
+        key = replace(KEY, thread_id=f"thread-{turns}")
+        await operation.prepare(stores, key)
+        await cut_off(operation.call(stores, key), turns)
+        for now, earlier, later in zip(await glance(other, key), before, after, strict=True):
+            assert now in (earlier, later)
+        assert operation.is_yours(await operation.call(stores, key))
+        assert await glance(other, key) == after
+
+
+async def test_a_heartbeat_and_a_farewell_that_were_cut_off_can_be_repeated(adapter: Adapter, stores: Stores) -> None:
+    other = await adapter.open_another()
+    for turns in FEWER_CUTS:
+        await cut_off(stores.replicas.heartbeat("holder-1", label="a"), turns)
+        await stores.replicas.heartbeat("holder-1", label="a")
+        assert set(await other.replicas.seen()) == {"holder-1"}
+        await cut_off(stores.replicas.forget("holder-1"), turns)
+        await stores.replicas.forget("holder-1")
+        assert await other.replicas.seen() == {}
 
 
 async def test_cut_off_calls_use_no_connection_up_and_answer_no_other_call(stores: Stores) -> None:
