@@ -10,15 +10,40 @@ import pytest
 
 from tests.host.bank import Bank, open_bank
 from tests.host.hosts import Hosts
-from tests.host.worlds import World, memory_world, postgres_world, sqlite_world
+from tests.host.worlds import World, memory_world, postgres_world, redis_world, sqlite_world
+
+ON_TWO_STORES = {"memory", "postgres"}
+ABOUT_THE_ROAD = {
+    *("test_bad_bodies", "test_bad_input", "test_busy_threads", "test_decisions", "test_detached_runs", "test_expiry"),
+    *("test_hold_back", "test_hostile_clients", "test_hydration", "test_model_failures", "test_tool_failures"),
+}
+"""What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two, `make
+prove` on all."""
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external_service)])
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what is tried elsewhere too."""
+    for item in items:
+        world = getattr(item, "callspec", None) and item.callspec.params.get("_fresh_world")  # type: ignore[attr-defined]
+        if world and world not in ON_TWO_STORES and item.path.stem in ABOUT_THE_ROAD:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.external_service),
+        pytest.param("redis", marks=pytest.mark.external_service),
+    ]
+)
 def _fresh_world(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[World]:
     if request.param == "memory":
         return memory_world()
     if request.param == "sqlite":
         return sqlite_world(request.getfixturevalue("sqlite_template"), tmp_path)
+    if request.param == "redis":
+        return redis_world(request.getfixturevalue("redis_url"))
     return postgres_world(request.getfixturevalue("postgres_database"))
 
 

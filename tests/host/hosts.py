@@ -109,6 +109,11 @@ class Hosts:
         """Whether the stores of this world can run a tool in their own transaction."""
         return self._world.is_transactional
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether this world's ledger keeps what it acknowledged: only then a refusal can be definite."""
+        return self.a.stores.durable
+
     async def start(
         self, *, like: Host | None = None, decorate: Callable[[Stores], Stores] = lambda stores: stores, **changes: Any
     ) -> Host:

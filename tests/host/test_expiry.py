@@ -34,7 +34,7 @@ async def test_an_answer_that_comes_too_late_is_refused_and_changes_nothing(host
 
     for decide in (approve, reject):
         refused = await hosts.b.send(answers("t", decide(*asked.ids)))
-        assert (refused.code, refused.metadata["definite"]) == (EXPIRED, True)
+        assert (refused.code, refused.metadata["definite"]) == (EXPIRED, hosts.is_certain)
 
     assert (await hosts.c.show("t")).ids == []
     assert (await hosts.dump(), await bank.paid()) == (before, [])
@@ -51,7 +51,7 @@ async def test_the_next_message_closes_what_expired_and_goes_on(hosts: Hosts, ba
     tool_messages = [message["content"] for message in went_on.messages if message["role"] == "tool"]
     assert tool_messages[:2] == [EXPIRED_TEXT, EXPIRED_TEXT]
     late = await hosts.c.send(answers("t", *map(approve, asked.ids)))
-    assert (late.code, late.metadata["definite"]) == (EXPIRED, True)
+    assert (late.code, late.metadata["definite"]) == (EXPIRED, hosts.is_certain)
     assert await bank.paid() == []
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stores import open_stores
+from stores.options import StoreOptions
 from tests.host.bank import Bank
 from tests.host.bodies import ROADS, answers, approve, says
 from tests.host.hosts import Hosts
@@ -37,7 +38,7 @@ async def impatient(sqlite_template: Path, database: Path, bank: Bank) -> AsyncI
         quick = replace(
             world,
             open_another=lambda: open_stores(
-                "sql", database_url=url, timeout_seconds=STORE_SECONDS, pool_size=POOL_SIZE
+                StoreOptions("sql", database_url=url, timeout_seconds=STORE_SECONDS, pool_size=POOL_SIZE)
             ),
         )
         hosts = Hosts(quick, bank.url, stack)

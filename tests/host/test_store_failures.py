@@ -2,66 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
-
 import pytest
 
-from stores.errors import StoreUnavailable, WriteInDoubt
-from stores.ports import Stores
 from stores.records import EffectState
 from tests.host.bank import Bank
 from tests.host.bodies import answers, approve, says
-from tests.host.hosts import Host, Hosts, key_of
+from tests.host.faulty import start_faulty
+from tests.host.hosts import Hosts, key_of
 
 UNAVAILABLE = "STORE_UNAVAILABLE"
 ALWAYS = 1_000
-
-
-@dataclass
-class Faulty:
-    """A decorator of any port that fails chosen calls: before they happen, or after (their reply is lost)."""
-
-    inner: Any
-    before: dict[str, int] = field(default_factory=dict)
-    after: dict[str, int] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self.inner, name)
-
-        async def faulty(*arguments: Any, **named: Any) -> Any:
-            step = "claim" if name == "save" and named["change"].record.claim is not None else name
-            if self._is_next(self.before, step):
-                raise StoreUnavailable("the store is away")
-            answer = await call(*arguments, **named)
-            if self._is_next(self.after, step):
-                raise WriteInDoubt("no reply")
-            return answer
-
-        return faulty
-
-    def _is_next(self, faults: dict[str, int], step: str) -> bool:
-        faults[step] = faults.get(step, 0) - 1
-        return faults[step] >= 0
-
-
-@dataclass
-class Faults:
-    """What goes wrong on one host: on its thread store (steps open, load, claim, save) and its ledger."""
-
-    threads: Faulty
-    effects: Faulty
-
-
-async def start_faulty(hosts: Hosts, **changes: Any) -> tuple[Host, Faults]:
-    made: list[Faults] = []
-
-    def decorate(stores: Stores) -> Stores:
-        made.append(Faults(Faulty(stores.threads), Faulty(stores.effects)))
-        return replace(stores, threads=made[0].threads, effects=made[0].effects)
-
-    host = await hosts.start(decorate=decorate, **changes)
-    return host, made[0]
 
 
 @pytest.mark.parametrize("step", ["load", "claim"])
@@ -136,6 +86,20 @@ async def test_a_pause_that_was_not_committed_is_asked_anew(hosts: Hosts) -> Non
     assert "af-call-" not in str(failed.events)
     asked = await hosts.b.send(body)
     assert (asked.is_replay, len(asked.ids)) == (False, 1)
+
+
+async def test_a_snapshot_that_could_not_be_written_is_reported_and_the_last_good_one_is_kept(hosts: Hosts) -> None:
+    host, faults = await start_faulty(hosts)
+    await host.send(says("t", "look up INV-1"))
+    before = (await hosts.loaded("t")).snapshot
+    body = says("t", "look up INV-2")
+    faults.threads.before["save"] = 1
+
+    failed = await host.send(body)
+
+    assert (failed.code, (await hosts.loaded("t")).snapshot) == (UNAVAILABLE, before)
+    assert (await host.send(body)).code is None
+    assert (await hosts.loaded("t")).snapshot != before
 
 
 async def test_an_effect_whose_run_was_not_committed_is_not_repeated(hosts: Hosts, bank: Bank) -> None:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from redis.asyncio import Redis
 from sqlalchemy import Connection, MetaData, inspect, select, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from stores import open_stores
 from stores.memory import MemoryWorld, memory_stores
+from stores.options import RedisOptions, StoreOptions
 from stores.ports import Stores
 from stores.sql.tables import VERSION_TABLE
 
@@ -70,12 +72,30 @@ async def postgres_world(database_url: str) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
+async def redis_world(url: str) -> AsyncIterator[World]:
+    """A database of a Redis server, emptied."""
+    options = StoreOptions(
+        "redis", redis=RedisOptions(url=url), timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=POOL_SIZE
+    )
+    async with Redis.from_url(url) as redis:
+        await redis.flushdb()
+
+        async def dump() -> str:
+            lines = [f"{_named(key)}: {await _stored(redis, key)}" async for key in redis.scan_iter(count=1000)]
+            return "\n".join(sorted(lines))
+
+        yield World(lambda: open_stores(options), dump, is_transactional=False)
+
+
+@asynccontextmanager
 async def _sql_world(database_url: str) -> AsyncIterator[World]:
     engine = create_async_engine(database_url, poolclass=NullPool)
     tables = MetaData()
 
     def open_another() -> AbstractAsyncContextManager[Stores]:
-        return open_stores("sql", database_url=database_url, timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=POOL_SIZE)
+        return open_stores(
+            StoreOptions("sql", database_url=database_url, timeout_seconds=STORE_TIMEOUT_SECONDS, pool_size=POOL_SIZE)
+        )
 
     async def dump() -> str:
         async with engine.connect() as connection:
@@ -83,6 +103,25 @@ async def _sql_world(database_url: str) -> AsyncIterator[World]:
 
     yield World(open_another, dump, is_transactional=True)
     await engine.dispose()
+
+
+def _named(key: bytes) -> str:
+    """Return what a key is called, with the name of the others' table for who said that it lives."""
+    return "replicas" if key.startswith(b"agui:{replicas}:") else repr(key)
+
+
+async def _stored(redis: Any, key: bytes) -> str:
+    """Read what is under one key, in an order that does not depend on the server."""
+    match await redis.type(key):
+        case b"hash":
+            stored = sorted((await redis.hgetall(key)).items())
+        case b"list":
+            stored = await redis.lrange(key, 0, -1)
+        case b"zset":
+            stored = await redis.zrange(key, 0, -1, withscores=True)
+        case kind:
+            raise AssertionError(f"{key!r} is a {kind!r}, which no adapter writes")
+    return repr(stored)
 
 
 def _read_all(connection: Connection, tables: MetaData) -> str:

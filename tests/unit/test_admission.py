@@ -29,7 +29,7 @@ DEAD = frozenset({"holder"})
 
 
 def start(thread: Loaded, *, run_id: str = "new", dead: frozenset[str] = frozenset()) -> Grant | Replay | Refusal:
-    return admission.start(thread, run_id=run_id, input_digest="input", dead=dead)
+    return admission.start(thread, run_id=run_id, input_digest="input", dead=dead, snapshot_bytes_max=1_000)
 
 
 def running(state: RunState = RunState.RUNNING, input_digest: str = "input") -> Run:
@@ -118,3 +118,11 @@ def test_recorded_decisions_are_carried_out_as_they_were_made() -> None:
 )
 def test_nothing_else_goes_on_without_a_client(thread: Loaded) -> None:
     assert take_over(thread) is None
+
+
+def test_a_full_thread_takes_no_new_message_but_an_answer() -> None:
+    full = replace(loaded(), snapshot_bytes=1_000)
+
+    assert code_of(start(full)) is Code.LIMIT_EXCEEDED
+    assert start(replace(full, snapshot_bytes=999)) == Grant(())
+    assert code_of(start(replace(loaded(occurrence()), snapshot_bytes=1_000))) is Code.RESUME_REQUIRED

@@ -9,11 +9,11 @@ import pytest
 
 from app import admission
 from app.admission import Replay
-from app.answers import Entry
+from app.answers import Entry, approval_digest
 from app.errors import Code, Refusal
-from app.lifecycle import Grant
+from app.lifecycle import UNKNOWN_ARGUMENTS, Grant
 from stores.ports import Loaded
-from stores.records import Bag, Decision, EffectKind, OccurrenceState, Run, RunState, Snapshot
+from stores.records import Bag, Decision, EffectKind, OccurrenceState, Run, RunState, Snapshot, Verdict
 from tests.unit.threads import (
     APPROVAL,
     CANCELLATION,
@@ -239,3 +239,23 @@ def test_the_digest_of_an_answer_does_not_depend_on_the_order_of_its_parts() -> 
     assert isinstance(two, Grant)
     assert isinstance(other, Grant)
     assert one.input_digest == two.input_digest != other.input_digest
+
+
+EDITED = '{"invoice":"INV-1","payee":"Another"}'
+BY_DIGEST = Decision(Verdict.APPROVE, UNKNOWN_ARGUMENTS, approval_digest("wire", EDITED))
+
+
+def test_a_decision_that_is_known_by_its_digest_goes_on_with_whoever_brings_it_again() -> None:
+    granted = resume(loaded(decided(decision=BY_DIGEST)), approve(payee="Another"))
+
+    assert isinstance(granted, Grant)
+    assert granted.occurrences[0].decision == replace(BY_DIGEST, arguments=EDITED)
+
+
+def test_a_decision_that_is_known_by_its_digest_is_carried_out_by_nobody_else() -> None:
+    thread = loaded(decided(decision=BY_DIGEST))
+
+    assert code_of(resume(thread, approve())) is Code.RESUME_CONFLICT
+    assert code_of(resume(thread, reject())) is Code.RESUME_CONFLICT
+    assert admission.take_over(thread, tools=TOOLS, dead=()) is None
+    assert admission.leaves_stuck(thread, [cancel()], tools=TOOLS, dead=(), retries_max=9, lost_effects=())

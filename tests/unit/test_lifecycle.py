@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from app import lifecycle
-from app.errors import Code
 from app.lifecycle import Grant
 from stores.ports import Begun, Closed, DigestMismatch, Held, Reservation, ReserveAnswer, Reserved, Settled
 from stores.records import Claim, EffectKind, OccurrenceState, Record, ToolResult
@@ -89,40 +88,6 @@ def test_a_batch_is_taken_whole_or_not(is_reserved: bool, answers: Mapping[str, 
     assert lifecycle.is_reserved(batch, answers) is is_reserved
 
 
-RECORD = loaded(decided("i1"), decided("i2"), decided("i3", REJECTION), claim=claim()).record
-
-
-@pytest.mark.parametrize(
-    ("code", "answers"),
-    [
-        (Code.RESUME_IN_PROGRESS, {"i1": Held(same=True), "i2": Reserved(), "i3": Closed("rejected")}),
-        (Code.THREAD_BUSY, {"i1": Held(same=True), "i2": Held(same=False), "i3": Closed("rejected")}),
-        (Code.THREAD_BUSY, {"i1": Begun(1.0), "i2": Held(same=False), "i3": Closed("rejected")}),
-        (Code.RESUME_CONFLICT, {"i1": Closed("expired"), "i2": Reserved(), "i3": Closed("rejected")}),
-        (Code.RESUME_CONFLICT, {"i1": Reserved(), "i2": Reserved(), "i3": Settled(RESULT)}),
-        (Code.RESUME_CONFLICT, {"i1": Reserved(), "i2": Reserved(), "i3": Begun(1.0)}),
-    ],
-)
-def test_a_refusal_that_leaves_the_record_alone(code: Code, answers: Mapping[str, ReserveAnswer]) -> None:
-    refusal, followed = lifecycle.not_reserved(RECORD, answers, now=NOW)
-
-    assert (refusal.code, followed) == (code, None)
-    assert set(refusal.interrupts) == {"i1", "i2", "i3"}
-
-
-@pytest.mark.parametrize("doubt", [Begun(9.0), DigestMismatch()])
-def test_a_call_that_may_have_run_turns_indeterminate_and_its_siblings_stay_decided(doubt: ReserveAnswer) -> None:
-    answers = {"i1": doubt, "i2": Reserved(), "i3": Closed("rejected")}
-
-    refusal, followed = lifecycle.not_reserved(RECORD, answers, now=NOW)
-
-    assert (refusal.code, refusal.interrupts) == (Code.OUTCOME_INDETERMINATE, ("i1",))
-    assert followed is not None
-    states = [each.state for each in followed.occurrences]
-    assert states == [OccurrenceState.INDETERMINATE, OccurrenceState.DECIDED, OccurrenceState.DECIDED]
-    assert followed.claim is None
-
-
 def test_what_was_decided_is_gone_and_what_was_asked_is_open() -> None:
     asked = (occurrence("i9"),)
 
@@ -173,26 +138,22 @@ def test_each_failure_waits_twice_as_long_up_to_a_limit() -> None:
     assert record.retries == 13
 
 
-def test_a_doubt_ends_where_the_ledger_knows_and_the_count_of_failures_with_it() -> None:
-    record = replace(loaded(in_doubt("i1"), in_doubt("i2"), decided("i3")).record, retries=7, retry_at=NOW)
-
-    ended = lifecycle.end_of_doubt(record, {"i1", "i3"})
-
-    assert ended is not None
-    assert ended.occurrences == (decided("i1"), in_doubt("i2"), decided("i3"))
-    assert (ended.retries, ended.retry_at) == (0, None)
-
-
-def test_a_doubt_that_nobody_can_end_changes_nothing() -> None:
-    assert lifecycle.end_of_doubt(loaded(in_doubt("i1"), decided("i2")).record, {"i2"}) is None
-
-
 PAST = occurrence("past", expires_at=NOW)
 
 
 def test_a_pause_expires_as_a_whole() -> None:
     assert lifecycle.expired(loaded(PAST)) == (PAST,)
     assert lifecycle.expired(loaded(PAST, occurrence("later"))) == ()
+
+
+def test_a_call_that_nobody_answered_expires_beside_one_that_was_and_the_rest_goes_on_without_it() -> None:
+    thread = loaded(PAST, decided("i2"))
+
+    assert lifecycle.expired(thread) == (PAST,)
+
+    record = lifecycle.without(thread.record, (PAST,))
+    assert [each.decision for each in record.occurrences] == [CANCELLATION, APPROVAL]
+    assert due_at(record) == NOW
 
 
 def test_nothing_but_pending_calls_without_a_claim_expires() -> None:
@@ -215,6 +176,7 @@ def test_a_pause_is_due_when_all_of_it_has_expired() -> None:
     record = loaded(occurrence("i1", expires_at=NOW + 5), occurrence("i2", expires_at=NOW + 9)).record
 
     assert due_at(record) == NOW + 9
+    assert due_at(lifecycle.put_off(record, now=NOW + 10)) == NOW + 10 + lifecycle.PUT_OFF_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def header_settings(**changes: Any) -> Settings:
 
 
 async def post(settings: Settings, headers: list[tuple[bytes, bytes]], peer: str | None = PROXY) -> httpx.Response:
-    transport = httpx.ASGITransport(app_of(settings), client=(peer, 40_000) if peer is not None else None)  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app_of(settings), client=(peer, 40_000) if peer is not None else None)  # type: ignore[arg-type]  # ASGI allows no client
     async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
         body = {"threadId": "t-of-tenant-a", "scope": "tenant-a"}
         return await client.post("/run", json=body, headers=headers)
