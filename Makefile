@@ -4,6 +4,8 @@ REPLICAS ?= 3
 PORT     ?= 8080
 TESTS    ?= tests
 JOBS     ?= auto
+SIZES    ?= 100,1000,10000,100000
+ADAPTERS ?=
 PYTHON   ?=
 
 VENV      := .venv
@@ -12,10 +14,10 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up demo down status test check format lock clean
+.PHONY: help install up demo down status test prove check bench-growth format lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Make .venv with exactly what requirements.lock names
 
@@ -32,13 +34,20 @@ status: $(INSTALLED) ## Show the replicas of the local cluster
 	@$(RUN) -m deploy.cluster status
 
 test: $(INSTALLED) ## Run the tests (TESTS=tests/unit JOBS=auto)
+	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow' $(TESTS)
+
+prove: $(INSTALLED) ## Run everything: the tests, the slow ones too, and the growth curves (about an hour)
 	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
+	@$(MAKE) --no-print-directory bench-growth
 
 check: $(INSTALLED) ## Lint, format check, types, import contracts
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(VENV)/bin/lint-imports
+
+bench-growth: $(INSTALLED) ## Print what the stores cost against what is stored (SIZES=100,1000,10000,100000)
+	@$(RUN) -m loadtests.bench.growth --sizes $(SIZES) $(if $(ADAPTERS),--adapters $(ADAPTERS))
 
 format: $(INSTALLED) ## Format and sort imports
 	@$(RUN) -m ruff check --select I --fix .
