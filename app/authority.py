@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -59,6 +60,7 @@ class ApprovalAuthority:
     async def start(self, key: ThreadKey, *, run_id: str, input_digest: str) -> Ticket | Replay | Refusal:
         """Claim the thread for a run that answers nothing, or say why not. Raises StoreUnavailable."""
         run = Run(run_id, input_digest, RunState.RUNNING, uuid4().hex)
+        since = time.monotonic()
         loaded = await self._claims.open(key, run)
         if isinstance(loaded, Ticket):
             return await self._unless_unstartable(loaded)
@@ -74,9 +76,10 @@ class ApprovalAuthority:
                 )
                 if not isinstance(answer, Grant):
                     return answer
-                claimed = await self._claims.take(key, loaded, run, answer, dead=dead)
+                claimed = await self._claims.take(key, loaded, run, answer, dead=dead, since=since)
                 if claimed is not None:
                     return claimed
+            since = time.monotonic()
             loaded = await self._stores.threads.load(key, run_id=run_id)
         return _busy()
 
@@ -96,17 +99,24 @@ class ApprovalAuthority:
         names = [entry.name for entry in entries]
         for _ in range(COMPARES_MAX):
             await self._on_step(f"before-{Step.LOAD}", key)
+            since = time.monotonic()
             loaded = await self._stores.threads.load(key, interrupts=names, run_id=run_id)
             await self._on_step(f"after-{Step.LOAD}", key)
             if await self._upkeep.end_doubt(key, loaded):
                 continue
-            claimed = await self._resume_once(key, loaded, run_id=run_id, entries=entries, said=messages, tools=tools)
+            claimed = await self._resume_once(
+                key, loaded, since=since, run_id=run_id, entries=entries, said=messages, tools=tools
+            )
             if claimed is not None:
                 return claimed
         return _busy()
 
     async def take_over(self, key: ThreadKey, *, tools: Mapping[str, EffectKind]) -> Ticket | None:
-        """Bring a due thread on: expire it, end its doubt, free it, or claim it to carry out what was decided."""
+        """Bring a due thread on: expire it, end its doubt, free it, or claim it to carry out what was decided.
+
+        Raises RunRefused if the ledger refuses the claim.
+        """
+        since = time.monotonic()
         loaded = await self._stores.threads.load(key)
         record = loaded.record
         if await self._upkeep.expire(key, loaded) or await self._upkeep.end_doubt(key, loaded):
@@ -120,8 +130,10 @@ class ApprovalAuthority:
             return None
         run_id = record.claim.run_id if record.claim else record.resume_run_id
         run = Run(run_id or uuid4().hex, grant.input_digest, RunState.RUNNING, uuid4().hex)
-        claimed = await self._claims.take(key, loaded, run, grant, dead=dead)
-        return claimed if isinstance(claimed, Ticket) else None
+        claimed = await self._claims.take(key, loaded, run, grant, dead=dead, since=since)
+        if isinstance(claimed, Refusal):
+            raise RunRefused(claimed)
+        return claimed
 
     async def finish(self, ticket: Ticket, ending: Ending) -> None:
         """Commit a run whole: record, snapshot, bag and run row in one write.
@@ -176,6 +188,7 @@ class ApprovalAuthority:
         key: ThreadKey,
         loaded: Loaded,
         *,
+        since: float,
         run_id: str,
         entries: Sequence[Entry],
         said: tuple[Json, ...],
@@ -198,7 +211,7 @@ class ApprovalAuthority:
             return answer
         refusal = admission.effect_lost(lost) if lost else await self._used_run_id(key, loaded, run_id, answer)
         run = Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
-        return refusal or await self._claims.take(key, loaded, run, answer, dead=dead, said=said)
+        return refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=said)
 
     async def _used_run_id(self, key: ThreadKey, loaded: Loaded, run_id: str, grant: Grant) -> Refusal | None:
         """Refuse a run id under which other input has finished; `known` may be another run, found by an interrupt."""

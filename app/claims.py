@@ -68,12 +68,17 @@ class Claims:
         grant: Grant,
         *,
         dead: frozenset[str],
+        since: float,
         said: tuple[Json, ...] | None = None,
     ) -> Ticket | Refusal | None:
-        """Claim the thread as it was loaded, with its ledger rows; None if the thread has changed since.
+        """Claim the thread as it was loaded, with its ledger rows; None if it must be loaded again.
 
+        `since` is this process's monotonic time before the load: the claim's time is counted from there, so that a
+        process that was frozen meanwhile does not believe that it has more of it than the others do.
         `said` are the user's words that came with the answers; None if it goes on with those that are recorded.
         """
+        if time.monotonic() - since >= self._claim_seconds:
+            return None
         claim = Claim(run.attempt, self._holder, run.run_id, loaded.now + self._claim_seconds)
         claimed = replace(
             loaded.record,
@@ -84,15 +89,14 @@ class Claims:
         )
         batch = lifecycle.batch_of(grant, claim, dead=dead, begin_idempotent=self._stores.shared)
         try:
-            return await self._take(key, loaded, run, claimed, batch)
+            return await self._take(key, loaded, run, claimed, batch, since)
         except BaseException:
             self._releases.remember(key, run.attempt)
             raise
 
     async def _take(
-        self, key: ThreadKey, loaded: Loaded, run: Run, record: Record, batch: Batch
+        self, key: ThreadKey, loaded: Loaded, run: Run, record: Record, batch: Batch, since: float
     ) -> Ticket | Refusal | None:
-        since = time.monotonic()
         is_joint = self._stores.shared and bool(record.occurrences)
         await self._on_step(f"before-{Step.CLAIM}", key)
         answers: Mapping[str, ReserveAnswer] = {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from functools import partial
 
 import httpx
 from agent_framework_ag_ui import add_agent_framework_fastapi_endpoint
@@ -36,6 +38,8 @@ from app.upkeep import Upkeep
 from stores import open_stores
 from stores.errors import StoreError
 from stores.ports import Stores
+
+_log = logging.getLogger(__name__)
 
 
 def create_app_from_environment() -> FastAPI:
@@ -117,7 +121,10 @@ async def _serving(
         pause_seconds=settings.purge_seconds,
     )
     housekeeping = [asyncio.create_task(reconciler.run()), asyncio.create_task(retention.run())]
-    heart = asyncio.create_task(replica.run(releases.release_again))
+    # These two go on while the host drains.
+    living = [asyncio.create_task(replica.run()), asyncio.create_task(releases.run(settings.reconcile_seconds))]
+    for task in (*housekeeping, *living):
+        task.add_done_callback(partial(_drain_if_dead, drain, settings.drain_seconds))
     try:
         with on_stop_signal(lambda: drain.begin(settings.drain_seconds)):
             yield
@@ -125,10 +132,18 @@ async def _serving(
         for task in housekeeping:
             task.cancel()
         await drain.close(settings.drain_seconds)
-        heart.cancel()
-        await asyncio.gather(*housekeeping, heart, return_exceptions=True)
+        for task in living:
+            task.cancel()
+        await asyncio.gather(*housekeeping, *living, return_exceptions=True)
         with suppress(StoreError):
             await replica.leave()
+
+
+def _drain_if_dead(drain: Drain, grace_seconds: float, task: asyncio.Task[None]) -> None:
+    """Take no more runs where something that must go on has ended: others would take this host for dead."""
+    if not task.cancelled():
+        _log.critical("Housekeeping ended; this host drains", exc_info=task.exception())
+        drain.begin(grace_seconds)
 
 
 def _authority(
@@ -156,6 +171,7 @@ def _limits(settings: Settings) -> RunLimits:
     transaction_seconds = min(settings.tool_seconds, settings.lease_seconds)
     return RunLimits(
         run_seconds=settings.run_seconds,
+        claim_seconds=settings.run_seconds + settings.claim_margin_seconds,
         approval_seconds=settings.approval_seconds,
         effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
         request=RequestLimits(

@@ -14,10 +14,11 @@ from stores.records import EffectKind
 _log = logging.getLogger(__name__)
 
 
-def check_agent(agent: object, stores: Stores, *, is_development: bool) -> None:
+def check_agent(agent: object, stores: Stores, *, claim_seconds: float, is_development: bool) -> None:
     """Refuse an agent whose tools would run outside the guard, or whose effects this ledger can not keep.
 
-    Raises TypeError or ValueError naming what is wrong and the way out.
+    `claim_seconds` is how long after its claim a call may still start. Raises TypeError or ValueError naming what is
+    wrong and the way out.
     """
     if not isinstance(agent, RawAgent) or not isinstance(agent.client, FunctionInvocationLayer):
         raise TypeError(
@@ -29,6 +30,12 @@ def check_agent(agent: object, stores: Stores, *, is_development: bool) -> None:
             raise ValueError(
                 f"Tool '{name}' is transactional, but the effect ledger is not in an SQL database. "
                 "Declare another kind, or set AGUI_EFFECTS_STORE=sql."
+            )
+        if declared.key_lifetime_seconds is not None and declared.key_lifetime_seconds <= claim_seconds:
+            raise ValueError(
+                f"The key of tool '{name}' lives {declared.key_lifetime_seconds:g} s, and a call may still start "
+                f"{claim_seconds:g} s after its claim (AGUI_RUN_SECONDS and AGUI_CLAIM_MARGIN_SECONDS). "
+                "Shorten those, or declare the tool unsafe."
             )
         if declared.kind is EffectKind.UNSAFE and not stores.durable:
             problem = (

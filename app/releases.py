@@ -1,16 +1,20 @@
-"""Claims let go: once no call of theirs is alive, and again with the heartbeat until the stores take it."""
+"""Claims let go: once no call of theirs is alive, and again until the stores take it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import replace
 from uuid import uuid4
 
 from app import lifecycle
 from app.again import save
 from app.tickets import LetGo, Ticket
-from stores.errors import StoreError
+from stores.errors import StoreError, StoreUnavailable
 from stores.ports import Change, Stores
 from stores.records import EffectKind, EffectState, Record, Run, RunState, ThreadKey
+
+_log = logging.getLogger(__name__)
 
 
 class Releases:
@@ -23,32 +27,50 @@ class Releases:
         self._unreleased: dict[str, tuple[ThreadKey, LetGo]] = {}
 
     def remember(self, key: ThreadKey, attempt: str) -> None:
-        """Note a claim that may have been made, in either store: it is let go with the heartbeat."""
+        """Note a claim that may have been made, in either store: it is let go soon."""
         self._unreleased[attempt] = (key, LetGo())
 
     async def release(self, ticket: Ticket, let_go: LetGo) -> None:
-        """Drop a claim whose calls have all ended; repeated with the heartbeat until a store takes it."""
+        """Drop a claim whose calls have all ended; repeated until a store takes it."""
         try:
             await self._free(ticket.key, ticket.claim.attempt, let_go)
             await self._drop_claim(ticket.key, ticket.record, ticket.run, let_go, ticket.now())
         except StoreError:
             self._unreleased[ticket.claim.attempt] = (ticket.key, let_go)
 
+    async def run(self, pause_seconds: float) -> None:
+        """Repeat `release_again` until cancelled."""
+        while True:
+            await self.release_again()
+            await asyncio.sleep(pause_seconds)
+
     async def release_again(self) -> None:
-        """Repeat the releases that no store has taken yet. Raises StoreError while it still does not."""
+        """Repeat the releases that no store has taken yet; one that fails stands in no other's way."""
         for attempt, (key, let_go) in list(self._unreleased.items()):
-            # Also where the record has no such claim: it may have been reserved in the ledger and got no further.
-            await self._free(key, attempt, let_go)
-            loaded = await self._stores.threads.load(key)
-            claim = loaded.record.claim
-            if claim is not None and claim.attempt == attempt:
-                run = await self._stores.threads.outcome(key, run_id=claim.run_id)
-                await self._drop_claim(key, loaded.record, run, let_go, loaded.now)
-            del self._unreleased[attempt]
+            try:
+                await self._release_again(key, attempt, let_go)
+            except StoreUnavailable as error:
+                _log.warning("A claim was not let go yet: %s", type(error).__name__)
+                continue
+            except StoreError as error:
+                # What can not be read can not be let go: the claim, if there is one, ends with its time.
+                _log.error("A claim can not be let go: %s", type(error).__name__)
+            self._unreleased.pop(attempt, None)
+
+    async def _release_again(self, key: ThreadKey, attempt: str, let_go: LetGo) -> None:
+        # Also where the record has no such claim: it may have been reserved in the ledger and got no further.
+        await self._free(key, attempt, let_go)
+        loaded = await self._stores.threads.load(key)
+        claim = loaded.record.claim
+        if claim is not None and claim.attempt == attempt:
+            run = await self._stores.threads.outcome(key, run_id=claim.run_id)
+            await self._drop_claim(key, loaded.record, run, let_go, loaded.now)
 
     async def _drop_claim(self, key: ThreadKey, record: Record, run: Run | None, let_go: LetGo, now: float) -> None:
         assert record.claim is not None, "only a claimed record is released"
         released = lifecycle.release(record, in_doubt=let_go.in_doubt, now=now)
+        if released.occurrences and released.retries > self._retries_max:
+            _log.error("A decided thread failed %d times and is not tried again by itself", released.retries)
         change = Change(
             expected=record.version,
             write_id=uuid4().hex,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from uuid import uuid4
 
 from stores.errors import StoreError
@@ -42,12 +42,11 @@ class Replica:
         self._last_heartbeat = clock()
         self._missed_since: dict[str, float] = {}
 
-    async def run(self, after_heartbeat: Callable[[], Awaitable[None]]) -> None:
-        """Send heartbeats until cancelled; `after_heartbeat` repeats what could not be written before."""
+    async def run(self) -> None:
+        """Send heartbeats until cancelled. Nothing else is done here: what takes long must not make them late."""
         while True:
             try:
                 await self.heartbeat()
-                await after_heartbeat()
             except StoreError as error:
                 _log.warning("Heartbeat failed: %s", type(error).__name__)
             await asyncio.sleep(self._lease_seconds / HEARTBEATS_PER_LEASE)

@@ -50,7 +50,10 @@ class Retention:
                 await self.run_once()
             except StoreError as error:
                 _log.warning("Purging failed: %s", type(error).__name__)
-            await asyncio.sleep(self._pause_seconds)
+                self._after = None
+            # A page that was full is followed by the next at once: otherwise more could end than is ever purged.
+            if self._after is None:
+                await asyncio.sleep(self._pause_seconds)
 
     async def run_once(self) -> int:
         """Purge what is old among the next runs; answers how many went. A thread that fails is met again later."""

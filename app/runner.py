@@ -27,6 +27,7 @@ from app.releases import Releases
 from app.run_request import RequestLimits, RunRequest, named, read_request
 from app.steps import OnStep, Step
 from app.tickets import LetGo, Ticket
+from app.tools import EffectDeclaration
 from stores.ports import Stores
 from stores.records import ThreadKey
 
@@ -40,9 +41,13 @@ _TOO_SLOW = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Seconds a run may take and an approval stays open, limits of its calls and request, events for a slow reader."""
+    """Seconds a run and its claim may take and an approval stays open, limits of its calls and request.
+
+    `stream_events_max` are the events kept for a slow reader.
+    """
 
     run_seconds: float
+    claim_seconds: float
     approval_seconds: float
     effects: EffectLimits
     request: RequestLimits
@@ -66,10 +71,10 @@ class HostAgent(AgentFrameworkAgent):
         is_development: bool,
     ) -> None:
         agent = build()
-        check_agent(agent, stores, is_development=is_development)
+        check_agent(agent, stores, claim_seconds=limits.claim_seconds, is_development=is_development)
         super().__init__(agent, name=name, require_confirmation=False)
         self.host_name = name
-        effects = declared_effects(agent)
+        effects = {name: _repeatable(declared, limits) for name, declared in declared_effects(agent).items()}
         self._tools = {tool: declared.kind for tool, declared in effects.items()}
         self._carry_out = CarryOut(
             build, self.config, effects=effects, approval_seconds=limits.approval_seconds, on_step=on_step
@@ -177,3 +182,10 @@ class HostAgent(AgentFrameworkAgent):
     async def _let_go(self, ticket: Ticket, effects: RunEffects) -> None:
         await effects.ended()
         await self._releases.release(ticket, LetGo(frozenset(effects.in_doubt), frozenset(effects.unstarted)))
+
+
+def _repeatable(declared: EffectDeclaration, limits: RunLimits) -> EffectDeclaration:
+    """Shorten a key's lifetime by a claim: the ledger judges it when a claim is made, the call may start at its end."""
+    if declared.key_lifetime_seconds is None:
+        return declared
+    return replace(declared, key_lifetime_seconds=declared.key_lifetime_seconds - limits.claim_seconds)

@@ -39,6 +39,11 @@ IN_PRODUCTION = (
         "a client that waited for a run to end would find its answer purged.",
         times=2,
     ),
+    Pair(
+        "approval_seconds",
+        "retention_terminal_seconds",
+        "threads restored from before an answer could be answered again, when the ledger has forgotten it.",
+    ),
     Pair("purge_seconds", "retention_terminal_seconds", "ended runs would be kept for much longer than you say."),
     Pair("state_bytes_max", "snapshot_bytes_max", "a state would be taken that no thread has room for."),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from typing import Any, NewType
@@ -276,6 +277,15 @@ def _fields_of(value: Any) -> Json:
     return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
+@contextmanager
+def _of_known_shape() -> Iterator[None]:
+    """Take what has other fields than this version knows for what it is: written by another one."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnknownFormat("A stored value has a shape that this version does not know.") from error
+
+
 def _opened(text: str | bytes, *formats: int) -> Json:
     fields: Json = json.loads(text)
     if fields.pop("format", None) not in (FORMAT, *formats):
@@ -312,6 +322,7 @@ def _outcome(fields: Json) -> Outcome:
     )
 
 
+@_of_known_shape()
 def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -> Record:
     """Read a record back; raises `UnknownFormat` for a number it does not know."""
     fields = _opened(text)
@@ -320,22 +331,26 @@ def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -
     return Record(version=version, claim=claim, occurrences=occurrences, **fields)
 
 
+@_of_known_shape()
 def snapshot_from_json(text: str | bytes) -> Snapshot:
     """Read a snapshot back; raises `UnknownFormat` for a number it does not know."""
     fields = _opened(text, SEALED_FORMAT)
     return Snapshot(**{**fields, **_tuples(fields, ("messages", "interrupts"))})
 
 
+@_of_known_shape()
 def chunk_from_json(text: str | bytes) -> Chunk:
     """Read sealed messages back; raises `UnknownFormat` for a number it does not know."""
     return Chunk(tuple(_opened(text)["messages"]))
 
 
+@_of_known_shape()
 def bag_from_json(text: str | bytes) -> Bag:
     """Read a bag back; raises `UnknownFormat` for a number it does not know."""
     return Bag(**_opened(text))
 
 
+@_of_known_shape()
 def run_from_json(text: str | bytes) -> Run:
     """Read a run back; raises `UnknownFormat` for a number it does not know."""
     fields = _opened(text)
@@ -344,6 +359,7 @@ def run_from_json(text: str | bytes) -> Run:
     return Run(state=state, outcomes=outcomes, **{**fields, **_tuples(fields, ("events", "interrupts"))})
 
 
+@_of_known_shape()
 def result_from_json(text: str | bytes) -> ToolResult:
     """Read a tool result back; raises `UnknownFormat` for a number it does not know."""
     fields = _opened(text)

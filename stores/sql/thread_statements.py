@@ -87,6 +87,7 @@ OPEN = _claimed.on_conflict_do_update(
     index_elements=KEY,
     set_={
         "generation": threads.c.generation + 1,
+        "due_at": null(),
         **{name: _claimed.excluded[name] for name in ("write_id", *_CLAIM)},
     },
     where=and_(IS_AT_REST, _is_as_seen, *map(_is_readable, _TEXTS)),

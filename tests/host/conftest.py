@@ -17,15 +17,16 @@ ABOUT_THE_ROAD = {
     *("test_bad_bodies", "test_bad_input", "test_busy_threads", "test_decisions", "test_detached_runs", "test_expiry"),
     *("test_hold_back", "test_hostile_clients", "test_hydration", "test_model_failures", "test_tool_failures"),
 }
-"""What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two, `make
-prove` on all."""
+"""What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two.
+The others it has on all but SQLite, on which tests/e2e kills its replicas. `make prove` has everything on everything."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what is tried elsewhere too."""
     for item in items:
         world = getattr(item, "callspec", None) and item.callspec.params.get("_fresh_world")  # type: ignore[attr-defined]
-        if world and world not in ON_TWO_STORES and item.path.stem in ABOUT_THE_ROAD:
+        is_tried_elsewhere = world == "sqlite" or (world not in ON_TWO_STORES and item.path.stem in ABOUT_THE_ROAD)
+        if world and is_tried_elsewhere:
             item.add_marker(pytest.mark.slow)
 
 

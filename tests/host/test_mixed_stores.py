@@ -29,7 +29,7 @@ KINDS = {"idempotent": "pay INV-1 to ACME", "unsafe": "wire INV-1 to ACME"}
 
 @pytest.fixture(
     params=[
-        "memory and sqlite",
+        pytest.param("memory and sqlite", marks=pytest.mark.slow),
         pytest.param("sqlite and sqlite", marks=pytest.mark.slow),
         pytest.param("postgres and sqlite", marks=[pytest.mark.external_service, pytest.mark.slow]),
         pytest.param("redis and sqlite", marks=[pytest.mark.external_service, pytest.mark.slow]),

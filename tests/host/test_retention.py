@@ -15,7 +15,7 @@ from stores.ports import Stores
 from tests.host.bank import Bank
 from tests.host.bodies import answers, approve, says
 from tests.host.faulty import Faulty
-from tests.host.hosts import Hosts, key_of
+from tests.host.hosts import STILL_SECONDS, Hosts, key_of
 
 NOT_FOUND = "APPROVAL_RESUME_NOT_FOUND"
 AT_ONCE_SECONDS = 1e-6
@@ -23,7 +23,7 @@ KEPT_SECONDS = 3600.0
 
 
 def retention(stores: Stores, *, age_seconds: float = AT_ONCE_SECONDS, batch: int = 100) -> Retention:
-    return Retention(stores, drain=Drain(), age_seconds=age_seconds, batch=batch, pause_seconds=1.0)
+    return Retention(stores, drain=Drain(), age_seconds=age_seconds, batch=batch, pause_seconds=STILL_SECONDS)
 
 
 async def pay(hosts: Hosts, thread: str) -> tuple[dict[str, object], list[str]]:
@@ -97,6 +97,19 @@ async def test_several_replicas_purge_at_once_and_remove_each_run_once(hosts: Ho
 
     assert sum(counts) == 6
     assert (await hosts.a.stores.threads.old(age_seconds=AT_ONCE_SECONDS, limit=10)).runs == ()
+
+
+async def test_full_pages_follow_each_other_without_a_pause(hosts: Hosts) -> None:
+    for thread in ("t1", "t2"):
+        await pay(hosts, thread)
+    purging = asyncio.create_task(retention(hosts.a.stores, batch=1).run())
+
+    async def is_purged() -> bool:
+        return (await hosts.a.stores.threads.old(age_seconds=AT_ONCE_SECONDS, limit=10)).runs == ()
+
+    await hosts.until(is_purged)
+    purging.cancel()
+    await asyncio.gather(purging, return_exceptions=True)
 
 
 async def test_a_pass_looks_at_a_batch_and_the_next_goes_on_from_there(hosts: Hosts) -> None:

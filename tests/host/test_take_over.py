@@ -247,3 +247,29 @@ async def test_several_reconcilers_carry_a_thread_on_once(hosts: Hosts, bank: Ba
 
 async def has_doubt(hosts: Hosts) -> bool:
     return (await hosts.c.show("t")).states == ["indeterminate"]
+
+
+async def test_a_host_that_froze_between_reading_and_claiming_claims_for_no_time_that_has_passed(
+    hosts: Hosts, bank: Bank
+) -> None:
+    """A reads the thread and freezes for longer than a claim lasts; thawed, it reads anew before it claims."""
+    quick = await hosts.start(run_seconds=0.3, claim_margin_seconds=0.1)
+    asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
+    frozen, claimed = quick.steps.stop_at("after-load"), quick.steps.stop_at("after-claim")
+    answering = asyncio.create_task(quick.send(answers("t", approve(*asked.ids))))
+    await frozen.wait()
+    since = (await hosts.loaded("t")).now
+
+    await hosts.until(lambda: has_passed(hosts, since + 0.4))
+    frozen.go.set()
+    await claimed.wait()
+
+    loaded = await hosts.loaded("t")
+    assert loaded.record.claim is not None
+    assert loaded.record.claim.until > loaded.now
+    claimed.go.set()
+    await answering
+
+
+async def has_passed(hosts: Hosts, moment: float) -> bool:
+    return (await hosts.loaded("t")).now > moment

@@ -54,14 +54,14 @@ def agent(*tools: Any) -> Agent:
 @pytest.mark.parametrize("unsafe_tool", [wire, undeclared])
 def test_an_unsafe_tool_is_refused_where_the_ledger_may_lose_what_it_acknowledged(unsafe_tool: Any) -> None:
     with pytest.raises(ValueError, match=f"'{unsafe_tool.name}' is unsafe") as refused:
-        check_agent(agent(pay, unsafe_tool), FORGETFUL, is_development=False)
+        check_agent(agent(pay, unsafe_tool), FORGETFUL, claim_seconds=1.0, is_development=False)
 
     assert all(word in str(refused.value) for word in ("AGUI_EFFECTS_STORE=sql", "idempotent", "transactional"))
 
 
 def test_development_is_warned_instead(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="app.registration"):
-        check_agent(agent(wire), FORGETFUL, is_development=True)
+        check_agent(agent(wire), FORGETFUL, claim_seconds=1.0, is_development=True)
 
     (record,) = caplog.records
     assert all(
@@ -80,7 +80,7 @@ def test_development_is_warned_instead(caplog: pytest.LogCaptureFixture) -> None
 def test_what_the_ledger_can_keep_is_served(
     tools: tuple[Any, ...], stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    check_agent(agent(*tools), stores, is_development=False)
+    check_agent(agent(*tools), stores, claim_seconds=1.0, is_development=False)
 
     assert caplog.records == []
 
@@ -88,15 +88,28 @@ def test_what_the_ledger_can_keep_is_served(
 @pytest.mark.parametrize("is_development", [True, False])
 def test_a_transactional_tool_needs_a_ledger_in_sql(is_development: bool) -> None:
     with pytest.raises(ValueError, match=r"'refund' is transactional.*AGUI_EFFECTS_STORE=sql"):
-        check_agent(agent(refund), DURABLE, is_development=is_development)
+        check_agent(agent(refund), DURABLE, claim_seconds=1.0, is_development=is_development)
 
 
 async def test_the_demo_agent_has_an_unsafe_tool() -> None:
     async with httpx.AsyncClient() as bank:
         with pytest.raises(ValueError, match="'wire_transfer' is unsafe"):
-            check_agent(build_agent(MODEL, bank=bank, transactional=False), FORGETFUL, is_development=False)
+            check_agent(
+                build_agent(MODEL, bank=bank, transactional=False), FORGETFUL, claim_seconds=1.0, is_development=False
+            )
 
 
 def test_an_agent_that_runs_its_tools_by_itself_is_refused() -> None:
     with pytest.raises(TypeError, match="runs its tools by itself"):
-        check_agent(object(), DURABLE, is_development=True)
+        check_agent(object(), DURABLE, claim_seconds=1.0, is_development=True)
+
+
+def test_a_key_that_may_end_before_a_call_starts_is_refused() -> None:
+    @gated(idempotent(key_lifetime_seconds=60.0))
+    async def quick(invoice: str) -> str:
+        """Pay."""
+        return invoice
+
+    check_agent(agent(quick), DURABLE, claim_seconds=59.0, is_development=True)
+    with pytest.raises(ValueError, match="'quick' lives 60 s, and a call may still start 60 s after"):
+        check_agent(agent(quick), DURABLE, claim_seconds=60.0, is_development=True)
