@@ -18,7 +18,7 @@ ABOUT_THE_ROAD = {
     *("test_hold_back", "test_hostile_clients", "test_hydration", "test_model_failures", "test_tool_failures"),
 }
 """What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two.
-The others it has on all but SQLite, on which tests/e2e kills its replicas. `make prove` has everything on everything."""
+The others it has on all but SQLite, on which tests/e2e kills replicas. `make prove` has everything on everything."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
