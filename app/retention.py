@@ -7,10 +7,11 @@ import logging
 from collections.abc import Sequence
 from itertools import groupby
 
+from app.again import again_if_in_doubt
 from app.drain import Drain
 from stores.errors import StoreError
 from stores.ports import OldRun, Stores
-from stores.records import ThreadKey
+from stores.records import ThreadKey, Version
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +81,13 @@ class Retention:
         if interrupts:
             await self._stores.effects.forget(key, interrupts=interrupts)
         run_ids = [run.run_id for run in runs]
-        purged = await self._stores.threads.purge(key, run_ids=run_ids, age_seconds=self._age_seconds)
-        if purged.is_whole:
+        purged = await again_if_in_doubt(
+            lambda: self._stores.threads.purge(key, run_ids=run_ids, age_seconds=self._age_seconds)
+        )
+        if purged.is_whole or (not purged.runs and await self._is_gone(key)):
             await self._stores.checkpoints.forget(key)
         return purged.runs
+
+    async def _is_gone(self, key: ThreadKey) -> bool:
+        """Say whether a purge that removed nothing was the repeat of one whose answer was lost."""
+        return (await self._stores.threads.load(key)).record.version == Version()

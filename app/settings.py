@@ -51,7 +51,8 @@ class Settings(BaseSettings):
     effects_store: str = Field(default="", description="Where the effect ledger is kept; empty: where `stores` says.")
     checkpoints_store: str = Field(default="", description="Where checkpoints are kept; empty: where `stores` says.")
     database_url: SecretStr = Field(
-        default=SecretStr("sqlite+aiosqlite:///agui.db"), description="SQLAlchemy URL of SQLite or PostgreSQL."
+        default=SecretStr("sqlite+aiosqlite:///agui.db"),
+        description="sqlite+aiosqlite:///FILE, or a libpq URL of PostgreSQL.",
     )
     database_pooled: bool = Field(default=False, description="Between us and PostgreSQL is a transaction-mode pooler.")
     store_timeout_seconds: Seconds = Field(default=5.0, description="After this a store call counts as unanswered.")

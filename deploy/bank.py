@@ -174,7 +174,7 @@ def main() -> None:
     """Serve the bank on a local port."""
     parser = argparse.ArgumentParser(prog="python -m deploy.bank", description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--database-url", help="SQLAlchemy URL (async driver) of the database that holds refunds")
+    parser.add_argument("--database-url", help="the database that holds refunds, as in AGUI_DATABASE_URL")
     arguments = parser.parse_args()
     uvicorn.run(create_bank(arguments.database_url), host="127.0.0.1", port=arguments.port, log_level="warning")
 

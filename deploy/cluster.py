@@ -40,7 +40,7 @@ def up(
     replicas: Annotated[int, typer.Option(min=1, max=32)] = 3,
     port: Annotated[int, typer.Option(help="Where the load balancer listens; 0 takes a free one.")] = 8080,
     database_url: Annotated[
-        str, typer.Option(envvar="AGUI_DATABASE_URL", help="SQLAlchemy URL, async driver; default: a SQLite file.")
+        str, typer.Option(envvar="AGUI_DATABASE_URL", help="SQLite or PostgreSQL; default: a SQLite file.")
     ] = "",
     app: Annotated[str, typer.Option(help="The application factory.")] = "app.main:create_app_from_environment",
     state_dir: StateDirectory = _DIRECTORY,

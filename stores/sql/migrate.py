@@ -48,7 +48,7 @@ async def current(database_url: str) -> frozenset[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as a command; answers its exit code."""
     parser = argparse.ArgumentParser(prog="python -m stores.sql.migrate", description=__doc__.splitlines()[0])
-    parser.add_argument("--database-url", required=True, help="SQLAlchemy URL, as in AGUI_DATABASE_URL")
+    parser.add_argument("--database-url", required=True, help="as in AGUI_DATABASE_URL")
     database_url = parser.parse_args(arguments).database_url
     try:
         upgrade(database_url)

@@ -14,7 +14,7 @@ from stores.errors import StoreUnavailable
 from stores.ports import Stores
 from tests.host.bank import Bank
 from tests.host.bodies import answers, approve, says
-from tests.host.faulty import Faulty
+from tests.host.faulty import Faulty, start_faulty
 from tests.host.hosts import STILL_SECONDS, Hosts, key_of
 
 NOT_FOUND = "APPROVAL_RESUME_NOT_FOUND"
@@ -97,6 +97,18 @@ async def test_several_replicas_purge_at_once_and_remove_each_run_once(hosts: Ho
 
     assert sum(counts) == 6
     assert (await hosts.a.stores.threads.old(age_seconds=AT_ONCE_SECONDS, limit=10)).runs == ()
+
+
+async def test_checkpoints_go_with_their_thread_also_where_the_reply_was_lost(hosts: Hosts) -> None:
+    await pay(hosts, "t")
+    checkpoints = hosts.a.stores.checkpoints
+    await checkpoints.save(key_of("t"), checkpoint_id="c", workflow="refunds", blob=b"blob", created_at=1.0)
+    host, faults = await start_faulty(hosts)
+    faults.threads.after["purge"] = 1
+
+    await retention(host.stores).run_once()
+
+    assert await checkpoints.list(key_of("t"), workflow="refunds") == []
 
 
 async def test_full_pages_follow_each_other_without_a_pause(hosts: Hosts) -> None:
