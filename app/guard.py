@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agent_framework import Content, FunctionInvocationContext, FunctionMiddleware, MiddlewareFailure
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 
 from app.answers import approval_digest, canonical
 from app.effects import OPEN_ERRORS, RunEffects, ToolFailed
@@ -16,6 +17,10 @@ from stores.errors import StoreError
 from stores.records import EffectKind, ToolResult
 
 _log = logging.getLogger(__name__)
+
+GONE = (OperationalError, InterfaceError, InternalError)
+"""What a database says when it is not there any more, gives up a transaction (a lock, a deadlock) or takes no writes:
+nothing of a transactional tool's has happened then, and it is no answer of the tool."""
 
 
 class RecordedFailure(Exception):
@@ -70,6 +75,8 @@ def _call(
         except DidNotHappen as error:
             raise ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True)) from error
         except Exception as error:
+            if effect.connection is not None and isinstance(error, GONE):
+                raise ConnectionError("The tool's transaction was lost and is rolled back.") from error
             _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)
             raise ToolFailed(ToolResult(is_error=True)) from error
         return ToolResult(_contents(context.result))

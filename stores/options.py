@@ -17,7 +17,7 @@ class RedisOptions:
     the authority that signed the server's certificate, and our own certificate where the server asks for one.
     """
 
-    url: str = ""
+    url: str = field(default="", repr=False)
     username: str = ""
     password: str = field(default="", repr=False)
     sentinels: tuple[str, ...] = ()

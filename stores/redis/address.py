@@ -52,9 +52,9 @@ def _parsed(options: RedisOptions) -> Address:
     try:
         parts = urlsplit(url)
         parsed: dict[str, Any] = {**parse_url(url)}
-    except ValueError as error:
+    except ValueError:
         # Without the library's words, which may quote the URL and its password.
-        raise ValueError("AGUI_REDIS_URL can not be read: redis://, rediss:// or unix:// and an address.") from error
+        raise ValueError("AGUI_REDIS_URL can not be read: redis://, rediss:// or unix:// and an address.") from None
     if set(parse_qs(parts.query, keep_blank_values=True)) - {"db"}:
         # They would go before what is stated here: time-outs, pool size, how certificates are checked.
         raise ValueError("AGUI_REDIS_URL can have no options but db: there are settings for them.")

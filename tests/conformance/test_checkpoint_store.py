@@ -104,3 +104,11 @@ async def test_sixteen_saves_of_one_checkpoint_leave_one_of_them_whole(adapter: 
     await asyncio.gather(*(save(each, "a", float(n), blob=blobs[n]) for n, each in enumerate(others)))
     assert await stores.checkpoints.load(KEY, checkpoint_id="a") in blobs
     assert list(await stores.checkpoints.list(KEY, workflow="refunds")) == ["a"]
+
+
+async def test_a_prune_counts_the_checkpoints_of_its_workflow_alone(stores: Stores) -> None:
+    for number, name in enumerate("ab"):
+        await save(stores, name, float(number))
+        await save(stores, f"other-{name}", 10.0 + number, workflow="other")
+    assert await stores.checkpoints.prune(KEY, workflow="refunds", keep=2) == 0
+    assert list(await stores.checkpoints.list(KEY, workflow="refunds")) == ["a", "b"]

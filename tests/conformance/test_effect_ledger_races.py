@@ -157,3 +157,36 @@ async def test_a_take_over_and_a_late_settle_lose_no_result(openings: Sequence[S
         assert late == Settled(RESULT)
         assert isinstance(found, Begun | Settled)
         assert await reserve(one, "attempt-C", reservation(name)) == Settled(RESULT)
+
+
+async def test_a_free_that_races_a_begin_or_a_settle_undoes_neither(openings: Sequence[Stores]) -> None:
+    one, other, judge = openings[:3]
+    for number in range(ROUNDS):
+        name, late = f"interrupt-{number}", f"late-{number}"
+        await reserve_all(one, f"attempt-{number}", reservation(name), reservation(late))
+        assert await begin(one, f"attempt-{number}", late) == Began()
+        _, began, settled = await asyncio.gather(
+            other.effects.free(KEY, attempt=f"attempt-{number}"),
+            begin(one, f"attempt-{number}", name),
+            settle(judge, f"attempt-{number}", interrupt_id=late),
+        )
+        assert settled == Settled(RESULT)
+        rows = await judge.effects.read(KEY, interrupts=[name, late])
+        assert rows[late].result == RESULT
+        assert (rows[name].state is EffectState.BEGUN) == (began == Began())
+
+
+async def test_a_free_that_races_a_take_over_leaves_the_row_to_whoever_has_it(openings: Sequence[Stores]) -> None:
+    one, other = openings[:2]
+    for number in range(ROUNDS):
+        name = f"interrupt-{number}"
+        await reserve(one, f"attempt-{number}", reservation(name))
+        dead = [f"holder-of-attempt-{number}"]
+        _, taken = await asyncio.gather(
+            one.effects.free(KEY, attempt=f"attempt-{number}"),
+            reserve(other, f"taker-{number}", reservation(name), dead=dead),
+        )
+        assert taken == Reserved()
+        row = await read(one, name)
+        assert row is not None
+        assert (row.attempt, row.holder) == (f"taker-{number}", f"holder-of-taker-{number}")

@@ -134,3 +134,11 @@ async def test_the_age_of_a_begin_is_counted_anew_after_a_refuted_one(stores: St
     assert renewed is not None
     assert between is not None
     assert renewed < between
+
+
+async def test_a_late_result_of_a_refuted_attempt_is_not_taken_by_a_row_that_was_closed_since(stores: Stores) -> None:
+    await begun(stores, "attempt-A")
+    await resolve(stores, None)
+    assert isinstance(await stores.effects.close(KEY, interrupts={"interrupt-1": "cancelled"}), Closed)
+    assert await settle(stores, "attempt-A") == Fenced()
+    assert await result_of(stores, "interrupt-1") is None

@@ -447,3 +447,11 @@ async def test_checkpoints_are_forgotten_and_pruned_by_many_at_once(openings: Se
     )
     assert sum(counts) == 30
     assert list(await stores.checkpoints.list(KEY, workflow="w")) == []
+
+
+async def test_a_purge_leaves_what_a_later_run_ended_under_the_same_name(stores: Stores) -> None:
+    await saved(stores, Record(), runs=[finished("run-1", "interrupt-1")])
+    await saved(stores, Record(), runs=[finished("run-2", "interrupt-1")])
+    await stores.threads.purge(KEY, run_ids=["run-1"])
+    for name in ("interrupt-1", "alias-of-interrupt-1"):
+        assert (await stores.threads.load(KEY, interrupts=[name])).known == finished("run-2", "interrupt-1")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from stores.ports import (
+    AlreadySettled,
     Began,
     Begun,
     Change,
@@ -16,22 +18,25 @@ from stores.ports import (
     Held,
     Lost,
     NotReserved,
+    ReserveAnswer,
     Reserved,
     Saved,
     Settled,
     Stores,
 )
-from stores.records import EffectState, Record, ThreadKey
+from stores.records import EffectKind, EffectState, Record, ThreadKey
 from tests.conformance.examples import (
     DAY,
     DIGEST,
     KEY,
     NEIGHBOURS,
+    OTHER_RESULT,
     RESULT,
     SNAPSHOT,
     batch,
     begin,
     begun,
+    fresh,
     idempotent,
     read,
     record,
@@ -40,6 +45,7 @@ from tests.conformance.examples import (
     rows_of,
     run,
     saved,
+    settle,
     settled,
     version_of,
 )
@@ -224,3 +230,34 @@ async def test_a_batch_reserves_in_its_own_thread_only(shared: Stores, neighbour
     kept = await read(shared, key=neighbour)
     assert kept is not None
     assert (kept.attempt, kept.holder) == ("attempt-0", "holder-of-attempt-0")
+
+
+async def take(stores: Stores, attempt: str, *, dead: str = "", **changes: Any) -> ReserveAnswer:
+    """Claim with a batch of one reservation; its answer."""
+    wanted = await batch(stores, attempt, reservation(**changes), dead=[f"holder-of-{dead}"])
+    change = Change(await version_of(stores), fresh("write"), record("interrupt-1"), batch=wanted)
+    answer = await stores.threads.save(KEY, change=change)
+    assert isinstance(answer, Saved | NotReserved)
+    return answer.answers["interrupt-1"]
+
+
+async def test_a_begun_row_is_judged_by_the_kind_and_the_lifetime_it_was_inserted_with(shared: Stores) -> None:
+    await begun(shared, "attempt-1", reservation())
+    repeatable = {"kind": EffectKind.IDEMPOTENT, "key_lifetime_seconds": DAY}
+    assert isinstance(await take(shared, "attempt-2", dead="attempt-1", **repeatable), Begun)
+
+
+async def test_an_attempt_whose_row_was_taken_over_in_a_change_still_brings_its_result(shared: Stores) -> None:
+    repeatable = {"kind": EffectKind.IDEMPOTENT, "key_lifetime_seconds": DAY}
+    await begun(shared, "attempt-1", reservation(**repeatable))
+    assert await take(shared, "attempt-2", dead="attempt-1", **repeatable) == Reserved(begun=True)
+    assert await settle(shared, "attempt-1") == Settled(RESULT)
+    assert await settle(shared, "attempt-2", OTHER_RESULT) == AlreadySettled(RESULT)
+
+
+async def test_a_row_that_is_held_is_not_closed_by_a_change(shared: Stores) -> None:
+    await reserve(shared, "attempt-1")
+    wanted = await batch(shared, "attempt-2", close={"interrupt-1": "rejected"})
+    change = Change(await version_of(shared), fresh("write"), Record(), batch=wanted)
+    assert await shared.threads.save(KEY, change=change) == NotReserved({"interrupt-1": Held(same=False)})
+    assert await begin(shared, "attempt-1") == Began()
