@@ -122,7 +122,7 @@ async def _serving(
     )
     housekeeping = [asyncio.create_task(reconciler.run()), asyncio.create_task(retention.run())]
     # These two go on while the host drains.
-    living = [asyncio.create_task(replica.run()), asyncio.create_task(releases.run(settings.reconcile_seconds))]
+    living = [asyncio.create_task(replica.run()), asyncio.create_task(releases.run(replica.heartbeat_seconds))]
     for task in (*housekeeping, *living):
         task.add_done_callback(partial(_drain_if_dead, drain, settings.drain_seconds))
     try:

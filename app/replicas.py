@@ -34,6 +34,7 @@ class Replica:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.holder = uuid4().hex
+        self.heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
         self._registry = registry
         self._lease_seconds = lease_seconds
         self._label = label
@@ -49,7 +50,7 @@ class Replica:
                 await self.heartbeat()
             except StoreError as error:
                 _log.warning("Heartbeat failed: %s", type(error).__name__)
-            await asyncio.sleep(self._lease_seconds / HEARTBEATS_PER_LEASE)
+            await asyncio.sleep(self.heartbeat_seconds)
 
     async def heartbeat(self) -> None:
         """Say that this process lives, once."""

@@ -103,7 +103,10 @@ async def test_redis_that_comes_back_empty_causes_no_second_effect(tmp_path: Pat
             assert (lost.code, lost.metadata["definite"], approval.duplicate.code) == (NOT_FOUND, False, NOT_FOUND)
 
 
-@pytest.mark.parametrize("holder_dies", [False, True], ids=["holder lives", "holder dies"])
+@pytest.mark.parametrize(
+    "holder_dies",
+    [pytest.param(False, id="holder lives", marks=pytest.mark.slow), pytest.param(True, id="holder dies")],
+)
 async def test_redis_that_comes_back_without_its_claims_causes_no_second_effect(
     tmp_path: Path, holder_dies: bool
 ) -> None:
