@@ -37,7 +37,7 @@ class Pair:
         server = self.standby if on_standby else self.primary
         address = f"host=127.0.0.1 port={server.port} user=agui dbname=postgres"
         with psycopg.connect(address, autocommit=True) as connection:
-            cursor = connection.execute(statement)  # type: ignore[arg-type]
+            cursor = connection.execute(statement)  # type: ignore[arg-type]  # not a literal
             return cursor.fetchall() if cursor.description else []
 
     def set_read_only(self, is_read_only: bool) -> None:

@@ -36,7 +36,7 @@ SEALED = messages(80)
 async def said(stores: Stores, every: Sequence[Json], *, key: ThreadKey = KEY, **parts: object) -> Loaded:
     """Save a snapshot of these messages on top of the one that is there, as a run does, and load it again."""
     before = await stores.threads.load(key)
-    snapshot = history.carried_on(before.snapshot, Snapshot(messages=tuple(every), **parts))  # type: ignore[arg-type]
+    snapshot = history.carried_on(before.snapshot, Snapshot(messages=tuple(every), **parts))  # type: ignore[arg-type]  # fields by name
     change = Change(before.record.version, fresh("write"), Record(), snapshot)
     assert isinstance(await stores.threads.save(key, change=change), Saved)
     return await stores.threads.load(key)

@@ -24,7 +24,7 @@ The others it has on all but SQLite, on which tests/e2e kills replicas. `make pr
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what is tried elsewhere too."""
     for item in items:
-        world = getattr(item, "callspec", None) and item.callspec.params.get("_fresh_world")  # type: ignore[attr-defined]
+        world = getattr(item, "callspec", None) and item.callspec.params.get("_fresh_world")  # type: ignore[attr-defined]  # only where parametrized
         is_tried_elsewhere = world == "sqlite" or (world not in ON_TWO_STORES and item.path.stem in ABOUT_THE_ROAD)
         if world and is_tried_elsewhere:
             item.add_marker(pytest.mark.slow)

@@ -181,10 +181,10 @@ async def test_a_schema_that_changes_under_traffic_costs_each_connection_one_cal
                 wanted = Batch(f"attempt-{count}", "holder-1", FAR, (reservation(name),))
                 runs = [finished(f"run-{count}", f"ended-{count}"), run(f"running-{count}")]
                 change = Change(version, fresh(), record(name), SNAPSHOT, BAG, runs, batch=wanted)
-                answer = await repeated(lambda c=change: stores.threads.save(key, change=c), failures)  # type: ignore[misc]
+                answer = await repeated(lambda c=change: stores.threads.save(key, change=c), failures)  # type: ignore[misc]  # mypy infers no default of a lambda
                 assert isinstance(answer, Saved)
                 version, count = answer.version, count + 1
-                loaded = await repeated(lambda n=count: stores.threads.load(key, run_id=f"run-{n - 1}"), failures)  # type: ignore[misc]
+                loaded = await repeated(lambda n=count: stores.threads.load(key, run_id=f"run-{n - 1}"), failures)  # type: ignore[misc]  # mypy infers no default of a lambda
                 assert (loaded.record.version, loaded.known) == (version, runs[0])
             return count
 

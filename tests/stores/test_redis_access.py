@@ -58,7 +58,7 @@ def files(authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def stores_at(url: str, **options: str) -> AsyncIterator[Stores]:
-    wanted = StoreOptions("redis", redis=RedisOptions(url=url, **options), timeout_seconds=2.0, pool_size=2)  # type: ignore[arg-type]
+    wanted = StoreOptions("redis", redis=RedisOptions(url=url, **options), timeout_seconds=2.0, pool_size=2)  # type: ignore[arg-type]  # options by name
     async with open_stores(wanted) as stores:
         yield stores
 

@@ -49,7 +49,7 @@ async def test_what_can_not_be_meant_is_refused_before_anything_is_connected_to(
     options: dict[str, object], setting: str
 ) -> None:
     with pytest.raises(ValueError, match=setting):
-        async with open_stores(StoreOptions("redis", redis=RedisOptions(**options))):  # type: ignore[arg-type]
+        async with open_stores(StoreOptions("redis", redis=RedisOptions(**options))):  # type: ignore[arg-type]  # options by name
             pass
 
 
@@ -85,7 +85,7 @@ def test_a_password_of_its_own_goes_before_that_of_the_url_and_neither_is_shown(
 
 
 def test_with_sentinels_the_url_may_be_left_out() -> None:
-    address = address_of(RedisOptions(**SENTINELS))  # type: ignore[arg-type]
+    address = address_of(RedisOptions(**SENTINELS))  # type: ignore[arg-type]  # options by name
     assert (address.host, address.path, address.database, address.is_tls) == ("", "", 0, False)
 
 

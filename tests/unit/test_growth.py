@@ -17,7 +17,7 @@ DECADES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
 def curve(medians: Mapping[int, float], **changes: bool | int) -> Curve:
     costs = {size: Cost(median, p95=median, cpu=median, samples=200) for size, median in medians.items()}
-    return Curve("stored threads", "load", costs, **changes)  # type: ignore[arg-type]
+    return Curve("stored threads", "load", costs, **changes)  # type: ignore[arg-type]  # fields by name
 
 
 @pytest.mark.parametrize("noise", [0.7, 1.0, 1.4])
