@@ -31,11 +31,14 @@ class Campaign:
         """Return the approvals of one kind."""
         return [approval for approval in self.approvals if approval.kind is kind]
 
-    def deaths(self, approval: Approval) -> set[str]:
-        """Return the last steps of this approval that replicas saw which were then killed, for it or for another."""
+    def deaths(self, approval: Approval) -> list[list[str]]:
+        """Return what each replica that was killed, for this approval or another, had seen of its steps, if anything.
+
+        All of it: a replica may meet the same resume again while it carries the first one out.
+        """
         thread_id = approval.thread_id
-        steps = [hit.step if hit.thread_id == thread_id else hit.elsewhere.get(thread_id) for hit in self.hits]
-        return {step for step in steps if step}
+        seen = [[hit.step] if hit.thread_id == thread_id else hit.elsewhere.get(thread_id) for hit in self.hits]
+        return [steps for steps in seen if steps]
 
     def is_moved(self, approval: Approval) -> bool:
         """Whether another process than the one it paused on ended it. A killed replica comes back as another one."""

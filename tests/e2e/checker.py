@@ -13,7 +13,7 @@ BALANCER_STATUSES = {502, 503, 504}
 IN_DOUBT = {"after-begin", "before-effect", "after-effect", "before-settle"}
 """Begun for certain and certainly not settled: a replica killed here leaves an unsafe call in doubt."""
 MAYBE_IN_DOUBT = IN_DOUBT | {"before-begin", "after-settle"}
-"""A replica last seen here before it was killed may have begun, and may not have settled."""
+"""A replica that had come here when it was killed may have begun, and may not have settled."""
 
 
 def violations(campaign: Campaign, *, hits_min: int) -> list[str]:
@@ -86,7 +86,9 @@ def _doubt(approval: Approval, campaign: Campaign) -> Iterator[str]:
     killed = {hit.step for hit in campaign.hits if hit.thread_id == approval.thread_id}
     if killed & IN_DOUBT and not approval.is_in_doubt:
         yield f"its replica was killed {killed}, which nobody reported as doubt"
-    if approval.is_in_doubt and not campaign.deaths(approval) & MAYBE_IN_DOUBT:
-        yield "reported in doubt, but no replica died between its begin and its settle"
+    deaths = campaign.deaths(approval)
+    if approval.is_in_doubt and not any(MAYBE_IN_DOUBT.intersection(steps) for steps in deaths):
+        told = [reply.code or reply.end or reply.status for reply in approval.replies]
+        yield f"in doubt, but no replica died between its begin and its settle: {deaths=} {told=}"
     if approval.is_in_doubt and approval.answer.metadata.get("definite") is not False:
         yield f"in doubt, yet reported as definite: {approval.answer.end}"

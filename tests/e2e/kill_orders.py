@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,13 +15,13 @@ HITS = "hits.log"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A replica that was killed. `elsewhere` is the last step that its process saw of every other thread."""
+    """A replica that was killed. `elsewhere` are the steps its process had seen of every other thread, in order."""
 
     at: float
     thread_id: str
     step: str
     replica: str
-    elsewhere: dict[str, str]
+    elsewhere: dict[str, list[str]]
 
 
 class KillOrders:
@@ -28,7 +29,7 @@ class KillOrders:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._last_steps: dict[str, str] = {}
+        self._steps: defaultdict[str, list[str]] = defaultdict(list)
 
     def place(self, thread_id: str, step: str) -> None:
         """Order that the replica which takes this step of this thread next dies there."""
@@ -38,7 +39,7 @@ class KillOrders:
 
     def carry_out(self, thread_id: str, step: str) -> None:
         """Kill this very process if that is what was ordered; each order is carried out once, by one process."""
-        self._last_steps[thread_id] = step
+        self._steps[thread_id].append(step)
         order = self._folder / thread_id
         try:
             if order.read_text() != step:
@@ -46,7 +47,7 @@ class KillOrders:
             order.unlink()
         except FileNotFoundError:
             return
-        elsewhere = {name: last for name, last in self._last_steps.items() if name != thread_id}
+        elsewhere = {name: steps for name, steps in self._steps.items() if name != thread_id}
         self._log(Hit(time.time(), thread_id, step, os.environ["AGUI_REPLICA_NAME"], elsewhere))
         os.kill(os.getpid(), signal.SIGKILL)
 
