@@ -15,8 +15,8 @@ from app import upstream
 from app.answers import call_digest, canonical
 from app.effects import RunEffects
 from app.errors import Code, Refusal, RunRefused
-from app.guard import ApprovalGuard
 from app.pipe import Pipe
+from app.prepared import prepared
 from app.snapshot_buffer import SnapshotBuffer
 from app.steps import OnStep, Step
 from app.tickets import Ending, Ticket
@@ -63,8 +63,7 @@ class CarryOut:
             return _cancelled(ticket), []
         approvals = upstream.RunApprovals(ticket.key, ticket.record.occurrences, ticket.loaded.bag)
         buffer = SnapshotBuffer(ticket.loaded.snapshot)
-        agent = self._build()
-        agent.middleware = [ApprovalGuard(effects), *(agent.middleware or [])]
+        agent = prepared(self._build(), effects, ticket.record.occurrences)
         transcript = Transcript()
         held: list[BaseEvent] = []
         is_held = has_result = False
