@@ -19,6 +19,8 @@ pytestmark = pytest.mark.external_service
 
 SECONDS = 1.0
 """How long a call may take where it gets no answer."""
+BUSY_SECONDS = 10.0
+"""How much longer on a machine that has other work."""
 KEY = ["key"]
 REMOVE = lua("return redis.call('DEL', KEYS[1])")
 
@@ -68,10 +70,10 @@ async def test_many_reads_take_one_round_trip(server: RedisServer) -> None:
     async with proxy(server.port) as road, client_of(f"redis://127.0.0.1:{road.port}") as client:
         calls = [([f"none-{n}"], ()) for n in range(64)]
         await client.read_every(GET, calls)
-        road.delay(0.05)
+        road.delay(0.2)
         since = time.monotonic()
         assert await client.read_every(GET, calls) == [None] * 64
-        assert time.monotonic() - since < 64 * 0.05
+        assert time.monotonic() - since < 64 * 0.2
         assert await client.read_every(GET, []) == []
 
 
@@ -108,7 +110,7 @@ async def test_a_frozen_server_costs_a_call_its_time_and_no_more(
             since = time.monotonic()
             with pytest.raises(failure, match="Redis") as raised:
                 await call(client)
-            assert time.monotonic() - since < 2 * SECONDS
+            assert time.monotonic() - since < SECONDS + BUSY_SECONDS
             assert type(raised.value) is failure
         await client.write(SET, KEY, "value")
         assert await client.read(GET, KEY) == b"value"
@@ -118,9 +120,10 @@ async def test_waiting_for_a_connection_is_part_of_the_call(server: RedisServer)
     async with client_of(server.url, seconds=SECONDS, pool_size=1) as client:
         with frozen(server):
             since = time.monotonic()
-            answers = await asyncio.gather(*(client.read(GET, KEY) for _ in range(8)), return_exceptions=True)
+            # One after another they would take a second each.
+            answers = await asyncio.gather(*(client.read(GET, KEY) for _ in range(32)), return_exceptions=True)
             assert {type(answer) for answer in answers} == {StoreUnavailable}
-            assert time.monotonic() - since < 2 * SECONDS
+            assert time.monotonic() - since < SECONDS + BUSY_SECONDS
             answers = await asyncio.gather(*(client.write(SET, KEY, "new") for _ in range(8)), return_exceptions=True)
             # What waited for the connection was never sent.
             assert {type(answer) for answer in answers} == {WriteInDoubt, StoreUnavailable}

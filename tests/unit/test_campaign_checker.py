@@ -228,7 +228,7 @@ def is_sure_of_its_doubt(forged: Forged) -> None:
         (refuses_the_duplicate, ["a duplicate got APPROVAL_RESUME_CONFLICT", "a duplicate replays"]),
         (answers_the_duplicate_in_other_words, ["a duplicate replays"]),
         (answers_after_a_kill_in_the_middle_of_a_wire, ["which nobody reported as doubt"]),
-        (doubts_what_was_not_begun, ["reported in doubt, but no replica died"]),
+        (doubts_what_was_not_begun, ["in doubt, but no replica died"]),
         (is_sure_of_its_doubt, ["yet reported as definite"]),
     ],
 )
