@@ -94,20 +94,26 @@ class EffectRow:
 
     def to_settle(self, attempt: str, result: ToolResult) -> Settled | AlreadySettled | SecondEffect | Fenced:
         """Answer an attempt that brings a result."""
-        if self.state is EffectState.CLOSED or attempt not in self.begun_by | self.refuted:
+        if attempt not in self.begun_by | self.refuted:
             return Fenced()
-        if attempt in self.refuted and self.begun_by - {attempt}:
+        if attempt in self.refuted and (self.begun_by - {attempt} or self.state is EffectState.CLOSED):
             return SecondEffect()
+        if self.state is EffectState.CLOSED:
+            return Fenced()
         return Settled(result) if self.result is None else AlreadySettled(result_from_json(self.result))
 
-    def to_resolve(self, result: ToolResult | None) -> Settled | Reserved | Fenced:
-        """Answer who states what became of it (None: it did not happen); only a begun row is changed by that."""
+    def to_resolve(self, attempt: str, result: ToolResult | None) -> Settled | Reserved | Fenced:
+        """Answer who states what became of an attempt's begin (None: it did not happen)."""
         if self.result is not None:
             return Settled(result_from_json(self.result))
-        if self.state is EffectState.BEGUN:
+        if self.is_doubted_under(attempt):
             return Reserved() if result is None else Settled(result)
-        is_said_again = result is None and self.state is EffectState.RESERVED and self.holder is None
-        return Reserved() if is_said_again and self.refuted else Fenced()
+        is_unchanged = self.state is EffectState.RESERVED and self.holder is None and self.attempt == attempt
+        return Reserved() if result is None and is_unchanged and attempt in self.refuted else Fenced()
+
+    def is_doubted_under(self, attempt: str) -> bool:
+        """Say whether a statement about this attempt's begin may change it."""
+        return self.state is EffectState.BEGUN and self.attempt == attempt
 
     def reserved(self, wanted: Reservation, batch: Batch, now: float) -> EffectRow:
         """Hand it to an attempt that was answered Reserved; the time of the first begin stays."""

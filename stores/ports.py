@@ -156,7 +156,7 @@ class AlreadySettled:
 
 @dataclass(frozen=True, slots=True)
 class SecondEffect:
-    """A second effect happened: an operator had stated that the first did not, and another attempt began. Alarm."""
+    """An effect happened beside what is recorded: an operator had stated that it did not, and others went on. Alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +270,13 @@ class ThreadStore(Protocol):
         """Return open occurrences of a scope, ordered by interrupt id, after the one named."""
         ...
 
+    async def count_open(self, scope: Scope, *, at_most: int) -> int:
+        """Return how many open occurrences a scope has, in all its threads; `at_most` if there are as many or more.
+
+        The cost grows with `at_most`, not with what is stored, and not with what other scopes have open.
+        """
+        ...
+
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         """Return threads that want attention, those waiting longest first.
 
@@ -334,7 +341,8 @@ class EffectLedger(Protocol):
     ) -> Settled | AlreadySettled | SecondEffect | Fenced:
         """Record the result. Taken from any attempt that began the row while it has no result; the first stands.
 
-        `SecondEffect` if this attempt's begin was resolved as "did not happen" and another attempt began since.
+        `SecondEffect` if this attempt's begin was resolved as "did not happen", and another attempt began or the row
+        was closed since.
         """
         ...
 
@@ -358,12 +366,13 @@ class EffectLedger(Protocol):
         ...
 
     async def resolve(
-        self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
+        self, key: ThreadKey, *, interrupt_id: str, attempt: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         """State the truth about a begun row that no one will settle: it happened with `result`, or (None) it did not.
 
-        "Did not happen" makes the row reserved and free; said again while it is still so, it is answered Reserved too.
-        Fenced if the row is not begun. A result that came first stands and is answered.
+        The truth is about the begin of one `attempt`. "Did not happen" makes the row reserved and free; said again
+        while it is still so, it is answered Reserved too. A result that came first stands and is answered, whoever
+        brought it. Fenced if the row is not begun, or is another attempt's by now: what is stated is not about that.
         """
         ...
 

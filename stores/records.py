@@ -24,6 +24,9 @@ Scope = NewType("Scope", str)
 
 Json = dict[str, Any]
 
+_LATER = {"later": True}
+"""Marks a field that came after the first version: left out while it has its default, so older ones read the rest."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -58,11 +61,12 @@ class OccurrenceState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a person decided about one occurrence."""
+    """What a person decided about one occurrence, or that its time was over before anybody did."""
 
     APPROVE = "approve"
     REJECT = "reject"
     CANCEL = "cancel"
+    EXPIRE = "expire"
 
 
 class RunState(StrEnum):
@@ -73,17 +77,45 @@ class RunState(StrEnum):
     FAILED = "failed"
 
 
+class RuleReach(StrEnum):
+    """What else a standing rule approves, in upstream's words: all calls of the tool, or those with these arguments."""
+
+    TOOL = "tool"
+    TOOL_WITH_ARGUMENTS = "tool_with_arguments"
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A person's answer to one interrupt.
 
     `arguments` is the canonical JSON that will be executed (shown or edited); `digest` covers the
-    verdict and, for an approval, the tool and those arguments.
+    verdict and, for an approval, the tool and those arguments. `standing_rule` is what the person approved besides.
     """
 
     verdict: Verdict
     arguments: str
     digest: str
+    standing_rule: RuleReach | None = field(default=None, metadata=_LATER)
+
+    @property
+    def identity(self) -> str:
+        """What makes one answer the same as another: the digest, and the standing rule that was given with it."""
+        return self.digest if self.standing_rule is None else f"{self.digest}+{self.standing_rule.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRule:
+    """Calls of a tool in one thread that need no person any more.
+
+    `arguments` is the canonical JSON they must have, None for any; no arguments are `{}`. `tool_digest` is the tool as
+    it was when the person gave the rule, with the answer to `interrupt_id`, at `created_at` on the store's clock.
+    """
+
+    tool: str
+    arguments: str | None
+    tool_digest: str
+    interrupt_id: str
+    created_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +123,9 @@ class Occurrence:
     """One approval-gated call that waits for authority, whatever aliases point to it.
 
     Times are seconds of the store's clock. `upstream` is the form upstream keeps of it; only
-    `app/upstream.py` reads or writes what is inside.
+    `app/upstream.py` reads or writes what is inside. `tool_digest` is the tool as it was when it was asked for, where
+    its agent takes standing rules. `provided`: a context provider offered the tool in this run, it is none of the
+    agent's own. `is_valid`: the tool's schema took the arguments when they were asked for.
     """
 
     interrupt_id: str
@@ -108,6 +142,9 @@ class Occurrence:
     state: OccurrenceState = OccurrenceState.PENDING
     decision: Decision | None = None
     upstream: Json = field(default_factory=dict)
+    tool_digest: str | None = field(default=None, metadata=_LATER)
+    provided: bool = field(default=False, metadata=_LATER)
+    is_valid: bool = field(default=True, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +179,8 @@ class Record:
     `resume_run_id` is the run that brought the decisions and `resume_messages` the user's words that came with them,
     continued by whoever takes the thread over. `retries`
     counts how often that run failed, `retry_at` is the store's time before which the reconciler leaves it alone.
+    `standing_rules` stay over pauses and runs. `goes_on` says that the decisions were made by them, with no person
+    asked, in the middle of the run `resume_run_id`, which goes on with them.
     """
 
     version: Version = Version()
@@ -152,6 +191,8 @@ class Record:
     resume_messages: tuple[Json, ...] = ()
     retries: int = 0
     retry_at: float | None = None
+    standing_rules: tuple[StandingRule, ...] = field(default=(), metadata=_LATER)
+    goes_on: bool = field(default=False, metadata=_LATER)
 
     def find(self, name: str) -> Occurrence | None:
         """Return the open occurrence that `name` points to (interrupt id first, then alias)."""
@@ -274,7 +315,11 @@ def _fields_of(value: Any) -> Json:
     # Not `asdict`: it copies every message of a snapshot, which costs more than all else in a save.
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} can not be stored as JSON.")
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    stored = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    for each in dataclasses.fields(value):
+        if each.metadata and stored[each.name] == each.default:
+            del stored[each.name]
+    return stored
 
 
 @contextmanager
@@ -296,7 +341,8 @@ def _opened(text: str | bytes, *formats: int) -> Json:
 def _decision(fields: Mapping[str, Any] | None) -> Decision | None:
     if fields is None:
         return None
-    return Decision(Verdict(fields["verdict"]), fields["arguments"], fields["digest"])
+    rule = fields.get("standing_rule")
+    return Decision(Verdict(fields["verdict"]), fields["arguments"], fields["digest"], rule and RuleReach(rule))
 
 
 def _occurrence(fields: Json) -> Occurrence:
@@ -328,6 +374,7 @@ def record_from_json(text: str | bytes, version: Version, claim: Claim | None) -
     fields = _opened(text)
     occurrences = tuple(_occurrence(each) for each in fields.pop("occurrences"))
     fields.update(_tuples(fields, ("resume_messages",)))
+    fields["standing_rules"] = tuple(StandingRule(**each) for each in fields.get("standing_rules", ()))
     return Record(version=version, claim=claim, occurrences=occurrences, **fields)
 
 

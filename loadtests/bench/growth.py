@@ -59,7 +59,7 @@ async def measured(technology: Technology, sizes: Sequence[int], rounds: int, ra
         growth = Growth("messages in a thread", said, (scripts.talk,), scripts.ANSWERS_ALL, bases)
         found += await curves(growth, rounds=min(rounds, TALK_ROUNDS_MAX), random=random)
     async with places.crowded(technology, OPEN, random) as crowded:
-        bases = {"list, open in this scope": scripts.FULL}
+        bases = dict.fromkeys(("list, open in this scope", "count, open in this scope"), scripts.FULL)
         growth = Growth("open approvals", crowded, (scripts.look_in_crowd,), bases=bases)
         found += await curves(growth, rounds=rounds, random=random)
     async with places.claimed(technology, CLAIMED, random) as claimed:

@@ -87,12 +87,18 @@ async def look(place: Place, meter: Meter, random: Random) -> None:
 
 
 async def look_in_crowd(place: Place, meter: Meter, random: Random) -> None:
-    """List a small scope and a large one."""
+    """List a small scope and a large one, and count what is open in each."""
     with meter.time("list, open in other scopes"):
         await place.stores.threads.list(QUIET, limit=PAGE)
     with meter.time("list, open in this scope"):
         listed = await place.stores.threads.list(CROWDED, limit=PAGE)
     assert listed
+    with meter.time("count, open in other scopes"):
+        few = await place.stores.threads.count_open(QUIET, at_most=PAGE)
+    with meter.time("count, open in this scope"):
+        many = await place.stores.threads.count_open(CROWDED, at_most=PAGE)
+    assert few
+    assert many
 
 
 async def look_for_dead(place: Place, meter: Meter, random: Random) -> None:

@@ -75,12 +75,12 @@ class MemoryEffectLedger:
         return len(ended)
 
     async def resolve(
-        self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
+        self, key: ThreadKey, *, interrupt_id: str, attempt: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         row = self._world.rows(key).get(interrupt_id)
-        if row is not None and row.state is EffectState.BEGUN:
+        if row is not None and row.is_doubted_under(attempt):
             self._world.put(key, {interrupt_id: row.resolved(result, by, evidence)})
-        return Fenced() if row is None else row.to_resolve(result)
+        return Fenced() if row is None else row.to_resolve(attempt, result)
 
     async def transact(
         self,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import ChainMap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, product
 
 from stores.effect_row import judged
 from stores.history import divided, joined
 from stores.memory.ordered import next_string
-from stores.memory.world import MemoryWorld, ThreadRow
+from stores.memory.world import ListEntry, MemoryWorld, ThreadRow
 from stores.ports import (
     Batch,
     Change,
@@ -82,9 +82,11 @@ class MemoryThreadStore:
         return _known(self._row(key), () if interrupt is None else (interrupt,), run_id)
 
     async def list(self, scope: Scope, *, limit: int, after: str | None = None) -> Sequence[Listed]:
-        first = (scope, "" if after is None else next_string(after))
-        found = islice(self._world.with_open.irange(first, (next_string(scope),)), limit)
+        found = islice(self._entries(scope, "" if after is None else next_string(after)), limit)
         return [self._world.threads[ThreadKey(scope, agent, name)].open[place] for _, _, agent, name, place in found]
+
+    async def count_open(self, scope: Scope, *, at_most: int) -> int:
+        return sum(1 for _ in islice(self._entries(scope, ""), at_most))
 
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         now = self._world.clock()
@@ -132,6 +134,9 @@ class MemoryThreadStore:
                 if ended.get(name) == run_id:
                     del ended[name]
         return Purged(len(gone))
+
+    def _entries(self, scope: Scope, first: str) -> Iterator[ListEntry]:
+        return self._world.with_open.irange((scope, first), (next_string(scope),))
 
     def _remove(self, key: ThreadKey) -> None:
         row = self._world.threads.get(key)

@@ -81,10 +81,11 @@ class RedisEffectLedger:
         return gone
 
     async def resolve(
-        self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
+        self, key: ThreadKey, *, interrupt_id: str, attempt: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         stated = optional(None if result is None else to_json(result))
-        reply = await self._client.write(self._resolve, keys_of(key).ledger, interrupt_id, *stated, by, evidence)
+        told = (interrupt_id, attempt, *stated, by, evidence)
+        reply = await self._client.write(self._resolve, keys_of(key).ledger, *told)
         match reply:
             case [b"settled", stands]:
                 return Settled(result_from_json(stands))

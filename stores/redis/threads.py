@@ -35,6 +35,7 @@ class RedisThreadStore:
         self._save = script("arguments", "thread", "ledger", "thread_save")
         self._outcome = script("arguments", "thread", "thread_outcome")
         self._list = script("thread_list")
+        self._count = script("thread_count")
         self._due = script("arguments", "thread_due")
         self._delete = script("arguments", "thread", "thread_delete")
         self._old = script("arguments", "thread_old")
@@ -84,6 +85,11 @@ class RedisThreadStore:
         calls = [((open_occurrences(bucket, scope),), (begin, limit)) for bucket in range(BUCKETS)]
         members = chain.from_iterable(await self._client.read_every(self._list, calls))
         return [_listed(scope, member) for member in sorted(members)[:limit]]
+
+    async def count_open(self, scope: Scope, *, at_most: int) -> int:
+        calls = [((open_occurrences(bucket, scope),), ()) for bucket in range(BUCKETS)]
+        counts: list[int] = await self._client.read_every(self._count, calls)
+        return min(sum(counts), at_most)
 
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         calls = [(claims_and_due(bucket), (limit, *counted(alive))) for bucket in range(BUCKETS)]

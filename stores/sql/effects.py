@@ -20,7 +20,7 @@ from stores.ports import (
     SecondEffect,
     Settled,
 )
-from stores.records import Effect, EffectState, ThreadKey, ToolResult, to_json
+from stores.records import Effect, ThreadKey, ToolResult, to_json
 from stores.sql import effect_statements as sql
 from stores.sql.connection import StoreConnection
 from stores.sql.effect_rows import attempts_text, row_of
@@ -88,13 +88,13 @@ class SqlEffectLedger:
             return len(await connection.all(self._forget, of_key(key, interrupts=as_names(interrupts))))
 
     async def resolve(
-        self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
+        self, key: ThreadKey, *, interrupt_id: str, attempt: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         async with self._database.transaction() as connection:
             row = await self._locked(connection, key, interrupt_id)
-            if row is not None and row.state is EffectState.BEGUN:
+            if row is not None and row.is_doubted_under(attempt):
                 await self._reservations.put(connection, key, row.resolved(result, by, evidence))
-            return Fenced() if row is None else row.to_resolve(result)
+            return Fenced() if row is None else row.to_resolve(attempt, result)
 
     async def transact(
         self,

@@ -17,6 +17,16 @@ LIST = (
     .limit(count_parameter("limit"))
 )
 
+# In the index's order, so that no plan looks through the rows of other scopes.
+_open = (
+    select(occurrences.c.interrupt_id)
+    .where(occurrences.c.scope == text_parameter("key_scope"))
+    .order_by(occurrences.c.interrupt_id)
+    .limit(count_parameter("limit"))
+    .subquery("open")
+)
+COUNT_OPEN = select(func.count().label("open")).select_from(_open)
+
 # Each half searches its own partial index, in the order of it.
 _abandoned = (
     select(*columns_of(threads), threads.c.claim_until.label("since"))

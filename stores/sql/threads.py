@@ -50,6 +50,7 @@ class SqlThreadStore:
         self._version = database.statement(sql.VERSION)
         self._known = database.statement(sql.KNOWN)
         self._list = database.statement(lists.LIST)
+        self._count_open = database.statement(lists.COUNT_OPEN)
         self._due = database.statement(lists.DUE)
         self._claim = database.step(sql.REPLACE, sql.follow_claim)
         self._old = database.statement(retention.OLD)
@@ -107,6 +108,10 @@ class SqlThreadStore:
             Listed(key_of(row), row.interrupt_id, row.state, row.tool, row.created_at, row.expires_at)
             for row in await self._database.read(self._list, parameters)
         ]
+
+    async def count_open(self, scope: Scope, *, at_most: int) -> int:
+        found = await self._database.read(self._count_open, {"key_scope": scope, "limit": at_most})
+        return int(found[0].open)
 
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         found = await self._database.read(self._due, {"alive": as_json(alive), "limit": limit})

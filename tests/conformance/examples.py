@@ -204,11 +204,17 @@ async def settle(
 
 
 async def resolve(
-    stores: Stores, result: ToolResult | None, interrupt_id: str = "interrupt-1", key: ThreadKey = KEY
+    stores: Stores,
+    result: ToolResult | None,
+    interrupt_id: str = "interrupt-1",
+    key: ThreadKey = KEY,
+    attempt: str = "attempt-A",
 ) -> Settled | Reserved | Fenced:
     """Resolve one row as an operator."""
     by, evidence = "operator-1", "its process ended, says the log"
-    return await stores.effects.resolve(key, interrupt_id=interrupt_id, result=result, by=by, evidence=evidence)
+    return await stores.effects.resolve(
+        key, interrupt_id=interrupt_id, attempt=attempt, result=result, by=by, evidence=evidence
+    )
 
 
 async def read(stores: Stores, interrupt_id: str = "interrupt-1", key: ThreadKey = KEY) -> Effect | None:

@@ -196,6 +196,7 @@ OPERATIONS = (
         "threads.outcome", quiet_thread, lambda s, k: s.threads.outcome(k, interrupt="interrupt-0"), is_read=True
     ),
     Operation("threads.list", open_thread, lambda s, k: s.threads.list(k.scope, limit=9), is_read=True),
+    Operation("threads.count_open", open_thread, lambda s, k: s.threads.count_open(k.scope, at_most=9), is_read=True),
     # A repeat finds no thread at that version, and that is what was wanted.
     Operation("threads.delete", open_thread, lambda s, k: s.threads.delete(k, expected=FIRST), _is(Saved, Lost)),
     Operation("threads.purge", quiet_thread, lambda s, k: s.threads.purge(k, run_ids=["run-1"])),
@@ -217,10 +218,13 @@ OPERATIONS = (
     Operation("effects.free", rows, lambda s, k: s.effects.free(k, attempt="attempt-1")),
     Operation("effects.read", rows, lambda s, k: s.effects.read(k, interrupts=ROWS), is_read=True),
     Operation("effects.forget", rows, lambda s, k: s.effects.forget(k, interrupts=ROWS)),
-    Operation("effects.resolve", rows, lambda s, k: resolve(s, OTHER_RESULT, "begun", k), _is(Settled)),
+    Operation("effects.resolve", rows, lambda s, k: resolve(s, OTHER_RESULT, "begun", k, "attempt-1"), _is(Settled)),
     # A repeat finds a row that is not begun any more.
     Operation(
-        "effects.resolve as not happened", rows, lambda s, k: resolve(s, None, "begun", k), _is(Reserved, Fenced)
+        "effects.resolve as not happened",
+        rows,
+        lambda s, k: resolve(s, None, "begun", k, "attempt-1"),
+        _is(Reserved, Fenced),
     ),
     Operation(
         "effects.transact",

@@ -40,7 +40,7 @@ async def result_of(stores: Stores, interrupt_id: str = "interrupt-1") -> ToolRe
 
 async def test_an_operator_can_state_the_result(stores: Stores) -> None:
     await begun(stores, "attempt-1", lasts=-DAY)
-    assert await resolve(stores, RESULT) == Settled(RESULT)
+    assert await resolve(stores, RESULT, attempt="attempt-1") == Settled(RESULT)
     assert await reserve(stores, "attempt-2") == Settled(RESULT)
     assert await settle(stores, "attempt-1", OTHER_RESULT) == AlreadySettled(RESULT)
 
@@ -57,8 +57,8 @@ async def test_only_a_begun_row_can_be_resolved(stores: Stores) -> None:
     await reserve(stores, "attempt-1", reservation("reserved"))
     await stores.effects.close(KEY, interrupts={"closed": "rejected"})
     for name in ("reserved", "closed"):
-        assert await resolve(stores, None, name) == Fenced()
-        assert await resolve(stores, RESULT, name) == Fenced()
+        assert await resolve(stores, None, name, attempt="attempt-1") == Fenced()
+        assert await resolve(stores, RESULT, name, attempt="attempt-1") == Fenced()
     assert await read(stores, "missing") is None
     assert await result_of(stores, "reserved") is None
     assert await reserve(stores, "attempt-2", reservation("closed")) == Closed("rejected")
@@ -113,9 +113,9 @@ async def test_a_late_settle_after_the_next_begin_is_a_second_effect(stores: Sto
 async def test_every_attempt_whose_begin_was_refuted_is_a_second_effect(stores: Stores) -> None:
     await begun(stores, "attempt-A", idempotent(), lasts=-DAY)
     await reserve(stores, "attempt-B", idempotent(), lasts=-DAY)
-    await resolve(stores, None)
+    await resolve(stores, None, attempt="attempt-B")
     await begun(stores, "attempt-C", idempotent(), lasts=-DAY)
-    await resolve(stores, None)
+    await resolve(stores, None, attempt="attempt-C")
     await begun(stores, "attempt-D", idempotent())
     for attempt in ("attempt-A", "attempt-B", "attempt-C"):
         assert await settle(stores, attempt, OTHER_RESULT) == SecondEffect()
@@ -136,9 +136,37 @@ async def test_the_age_of_a_begin_is_counted_anew_after_a_refuted_one(stores: St
     assert renewed < between
 
 
-async def test_a_late_result_of_a_refuted_attempt_is_not_taken_by_a_row_that_was_closed_since(stores: Stores) -> None:
+async def test_a_late_result_of_a_refuted_attempt_is_a_second_effect_of_a_row_that_was_closed_since(
+    stores: Stores,
+) -> None:
     await begun(stores, "attempt-A")
     await resolve(stores, None)
     assert isinstance(await stores.effects.close(KEY, interrupts={"interrupt-1": "cancelled"}), Closed)
-    assert await settle(stores, "attempt-A") == Fenced()
+    assert await settle(stores, "attempt-A") == SecondEffect()
+    assert await settle(stores, "attempt-B") == Fenced()
     assert await result_of(stores, "interrupt-1") is None
+
+
+async def test_what_one_operator_stated_no_other_can_state_otherwise(stores: Stores) -> None:
+    await begun(stores, "attempt-A")
+    await resolve(stores, None)
+    assert await resolve(stores, RESULT) == Fenced()
+
+    await begun(stores, "attempt-B")
+    await resolve(stores, RESULT, attempt="attempt-B")
+    assert await resolve(stores, None, attempt="attempt-B") == Settled(RESULT)
+    assert await resolve(stores, OTHER_RESULT, attempt="attempt-B") == Settled(RESULT)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_what_is_stated_of_one_attempt_says_nothing_of_the_next(stores: Stores, is_begun: bool) -> None:
+    # A second operator still speaks of A's begin, while B has the row.
+    await begun(stores, "attempt-A")
+    await resolve(stores, None)
+    await (begun if is_begun else reserve)(stores, "attempt-B")
+    assert await resolve(stores, None) == Fenced()
+    assert await resolve(stores, RESULT) == Fenced()
+    row = await read(stores)
+    assert row is not None
+    assert (row.attempt, row.holder) == ("attempt-B", "holder-of-attempt-B")
+    assert await settle(stores, "attempt-B") == (Settled(RESULT) if is_begun else Fenced())

@@ -87,6 +87,7 @@ async def test_a_thread_keeps_any_id_it_is_given(stores: Stores, hostile: str) -
         Listed(key, hostile, "pending", hostile, 1_000.5, 2_000.25)
     ]
     assert list(await stores.threads.list(key.scope, limit=10, after=hostile)) == []
+    assert await stores.threads.count_open(key.scope, at_most=10) == 1
     assert list(await stores.threads.due(alive=[], limit=10)) == [key]
 
 

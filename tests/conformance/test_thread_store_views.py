@@ -133,6 +133,55 @@ async def test_the_list_is_of_one_scope_and_of_all_its_agents_and_threads(stores
     assert await stores.threads.list(Scope("tenant"), limit=10) == []
 
 
+# count_open
+
+
+async def counted(stores: Stores, *, at_most: int = 100, scope: Scope = KEY.scope) -> int:
+    return await stores.threads.count_open(scope, at_most=at_most)
+
+
+async def test_open_occurrences_are_counted_in_every_state_and_thread_of_a_scope(stores: Stores) -> None:
+    assert await counted(stores) == 0
+    decided, doubtful = (
+        occurrence("c", state=OccurrenceState.DECIDED),
+        occurrence("d", state=OccurrenceState.INDETERMINATE),
+    )
+    await saved(stores, record("a", "b"), key=thread("one"))
+    await saved(stores, Record(occurrences=(decided, doubtful), claim=claim(until=0.0)), key=thread("two"))
+    await saved(stores, record("a"), key=thread("three"))
+    assert await counted(stores) == 5
+
+
+async def test_a_count_is_of_one_scope_and_of_all_its_agents_and_threads(stores: Stores) -> None:
+    for key in (KEY, *NEIGHBOURS):
+        await saved(stores, record("same"), key=key)
+    assert await counted(stores) == 3
+    assert await counted(stores, scope=NEIGHBOURS[0].scope) == 1
+    assert await counted(stores, scope=Scope("tenant")) == 0
+
+
+async def test_what_was_finished_or_deleted_is_counted_no_more(stores: Stores) -> None:
+    await saved(stores, record("a", "b"))
+    await saved(stores, record("b"), runs=[finished("run-1", "a")])
+    assert await counted(stores) == 1
+    await saved(stores, record("c", "d", "e"))
+    assert await counted(stores) == 3
+    await stores.threads.delete(KEY, expected=await version_of(stores))
+    assert await counted(stores) == 0
+
+
+async def test_a_count_goes_no_further_than_it_is_asked_to(stores: Stores) -> None:
+    for n in range(7):
+        await saved(stores, record(f"a-{n}", f"b-{n}"), key=thread(f"thread-{n}"))
+    assert [await counted(stores, at_most=n) for n in (1, 2, 13, 14, 15)] == [1, 2, 13, 14, 14]
+
+
+async def test_runs_of_the_past_are_not_counted(stores: Stores) -> None:
+    for n in range(5):
+        await saved(stores, Record(), key=thread(f"thread-{n}"), runs=[finished(f"run-{n}", f"interrupt-{n}")])
+    assert await counted(stores) == 0
+
+
 # due
 
 

@@ -89,13 +89,13 @@ class FileEffectLedger:
         return await self._folder.change(thread_file(key), step)
 
     async def resolve(
-        self, key: ThreadKey, *, interrupt_id: str, result: ToolResult | None, by: str, evidence: str
+        self, key: ThreadKey, *, interrupt_id: str, attempt: str, result: ToolResult | None, by: str, evidence: str
     ) -> Settled | Reserved | Fenced:
         def step(document: Document) -> Settled | Reserved | Fenced:
             row = rows_in(document).get(interrupt_id)
-            if row is not None and row.state is EffectState.BEGUN:
+            if row is not None and row.is_doubted_under(attempt):
                 put(document, {interrupt_id: row.resolved(result, by, evidence)})
-            return Fenced() if row is None else row.to_resolve(result)
+            return Fenced() if row is None else row.to_resolve(attempt, result)
 
         return await self._folder.change(thread_file(key), step)
 

@@ -95,6 +95,10 @@ class FileThreadStore:
         ]
         return sorted(found, key=lambda each: (each.interrupt_id, astuple(each.key)))[:limit]
 
+    async def count_open(self, scope: Scope, *, at_most: int) -> int:
+        counts = [len(document["open"]) for document in await self._threads() if document["key"][0] == scope]
+        return min(sum(counts), at_most)
+
     async def due(self, *, alive: Collection[str], limit: int) -> Sequence[ThreadKey]:
         now, waiting = time.time(), []
         for document in await self._threads():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ from stores.records import (
     snapshot_from_json,
     to_json,
 )
+from tests.unit.threads import occurrence
 
 READERS: dict[str, tuple[Any, Callable[[str], Any]]] = {
     "record": (Record(), lambda text: record_from_json(text, Version(), None)),
@@ -52,3 +54,12 @@ def test_a_snapshot_without_sealed_messages_is_what_the_first_version_wrote_and_
     assert to_json(Snapshot()).startswith('{"format":1,')
     assert "sealed" not in to_json(Snapshot())
     assert to_json(Snapshot(sealed=2)).startswith('{"format":2,')
+
+
+def test_what_is_known_of_a_call_since_then_is_written_only_where_it_says_something() -> None:
+    plain, provided = (
+        Record(occurrences=(each,)) for each in (occurrence(), occurrence(provided=True, is_valid=False))
+    )
+
+    assert not {"provided", "is_valid"} & json.loads(to_json(plain))["occurrences"][0].keys()
+    assert record_from_json(to_json(provided), provided.version, None) == provided
