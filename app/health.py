@@ -1,4 +1,9 @@
-"""/livez looks at the process, /readyz at what it needs: stores that take a write, and a host that is not draining."""
+"""/livez looks at the process, /readyz at what it needs: stores that take a write, and a host that is not draining.
+
+A host that is full is ready. It refuses more runs at once, before anything is read or written, and another try finds
+room or another host; taken off the balancer's list it could not show threads nor take the answers it keeps places for,
+and a load that fills every host would leave none on the list.
+"""
 
 from __future__ import annotations
 

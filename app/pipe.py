@@ -38,6 +38,12 @@ class Pipe:
             self._is_closed = True
             self._queue.put_nowait(None)
 
+    def leave(self) -> None:
+        """Give up reading: what is kept for the reader goes at once, and nothing more is taken."""
+        self.close()
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
     async def events(self) -> AsyncIterator[BaseEvent]:
         """Yield events until the run closes the pipe."""
         while (event := await self._queue.get()) is not None:

@@ -46,6 +46,15 @@ IN_PRODUCTION = (
     ),
     Pair("purge_seconds", "retention_terminal_seconds", "ended runs would be kept for much longer than you say."),
     Pair("state_bytes_max", "snapshot_bytes_max", "a state would be taken that no thread has room for."),
+    Pair(
+        "runs_max", "tool_threads_max", "tools that are plain functions would wait for threads while their time runs."
+    ),
+    Pair("runs_per_scope_max", "runs_max", "a scope could never come to its limit: one alone could fill a replica."),
+    Pair(
+        "open_approvals_per_thread_max",
+        "open_approvals_per_scope_max",
+        "a thread could never come to its limit: one alone could fill its scope.",
+    ),
 )
 """Tests and demos on one machine use times so short that these do not hold."""
 

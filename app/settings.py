@@ -18,7 +18,6 @@ Seconds = Annotated[float, Field(gt=0, le=10 * 365 * 86_400, allow_inf_nan=False
 
 _TYPE = re.compile(r"[\w.]+:[\w.]+")
 
-
 TECHNOLOGIES = ("memory", "sql", "redis")
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """package.module:name of stores of one's own."""
@@ -95,6 +94,14 @@ class Settings(BaseSettings):
     reconcile_retries_max: PositiveInt = Field(default=8, description="After this many the thread waits for a person.")
     drain_seconds: Seconds = Field(default=30.0, description="How long running runs may take to end on SIGTERM.")
     keepalive_seconds: Seconds = Field(default=15.0, description="Pause between comment frames on an idle stream.")
+
+    runs_max: PositiveInt = Field(default=200, description="Runs at once in one replica; more get 503.")
+    runs_per_scope_max: PositiveInt = Field(default=100, description="Of these, runs of one scope; more get 429.")
+    runs_resume_share: float = Field(default=0.2, ge=0, le=0.9, description="The share of either kept for resumes.")
+    open_approvals_per_thread_max: PositiveInt = Field(default=50, description="More, in one thread, are refused.")
+    open_approvals_per_scope_max: PositiveInt = Field(default=1_000, description="More, in one scope, are refused.")
+    tool_threads_max: PositiveInt = Field(default=256, description="Threads for tools that are plain functions.")
+    send_seconds: Seconds = Field(default=30.0, description="A client that takes nothing for so long is dropped.")
 
     body_bytes_max: PositiveInt = Field(default=1_048_576, description="A larger request body gets 413.")
     id_length_max: PositiveInt = Field(default=256, description="A longer thread or run id is refused.")

@@ -86,6 +86,13 @@ def test_a_misspelt_environment_does_not_pass_for_development(
         ("AGUI_RUN_SECONDS", "-1"),
         ("AGUI_TOOL_RETRIES_MAX", "-1"),
         ("AGUI_BODY_BYTES_MAX", "0"),
+        ("AGUI_RUNS_MAX", "0"),
+        ("AGUI_RUNS_PER_SCOPE_MAX", "0"),
+        ("AGUI_RUNS_RESUME_SHARE", "1"),
+        ("AGUI_OPEN_APPROVALS_PER_THREAD_MAX", "0"),
+        ("AGUI_OPEN_APPROVALS_PER_SCOPE_MAX", "0"),
+        ("AGUI_TOOL_THREADS_MAX", "0"),
+        ("AGUI_SEND_SECONDS", "0"),
         ("AGUI_SCOPE_LENGTH_MAX", "many"),
         ("AGUI_STORES", "mongodb"),
         ("AGUI_STORES", "mypackage.stores"),
@@ -153,6 +160,9 @@ WRONG_PAIRS = [
     ({"AGUI_RETENTION_TERMINAL_SECONDS": "599"}, "AGUI_RUN_SECONDS .300. is more than 1/2 of AGUI_RETENTION_TERMINAL"),
     ({"AGUI_RETENTION_TERMINAL_SECONDS": "86399"}, "AGUI_APPROVAL_SECONDS .86400. is more than AGUI_RETENTION_TERMIN"),
     ({"AGUI_PURGE_SECONDS": "7776001"}, "AGUI_PURGE_SECONDS .* is more than AGUI_RETENTION_TERMINAL_SECONDS"),
+    ({"AGUI_RUNS_MAX": "257"}, "AGUI_RUNS_MAX .257. is more than AGUI_TOOL_THREADS_MAX .256."),
+    ({"AGUI_RUNS_MAX": "99"}, "AGUI_RUNS_PER_SCOPE_MAX .100. is more than AGUI_RUNS_MAX .99."),
+    ({"AGUI_OPEN_APPROVALS_PER_SCOPE_MAX": "49"}, "AGUI_OPEN_APPROVALS_PER_THREAD_MAX .50. is more than AGUI_OPEN_APP"),
     ({"AGUI_SNAPSHOT_BYTES_MAX": "100"}, "AGUI_STATE_BYTES_MAX .262144. is more than AGUI_SNAPSHOT_BYTES_MAX .100."),
 ]
 
