@@ -24,6 +24,8 @@ class Code(StrEnum):
     RESUME_INVALID = "APPROVAL_RESUME_INVALID"
     RESUME_INVALID_RESPONSE = "APPROVAL_RESUME_INVALID_RESPONSE"
     TOOL_UNAVAILABLE = "APPROVAL_TOOL_UNAVAILABLE"
+    INVOCATION_DISABLED = "APPROVAL_INVOCATION_DISABLED"
+    MIDDLEWARE_FAILURE = "MiddlewareFailure"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
 
@@ -44,7 +46,7 @@ MEANINGS: dict[Code, Meaning] = {
     Code.THREAD_BUSY: Meaning("another run holds the thread", True, "retry later"),
     Code.RESUME_CONFLICT: Meaning("another decision is recorded", True, "reload the thread"),
     Code.RUN_ID_CONFLICT: Meaning("other input is recorded under this run id", True, "reload the thread"),
-    Code.RESUME_EXPIRED: Meaning("answered after expiresAt", True, "ask anew"),
+    Code.RESUME_EXPIRED: Meaning("answered after expiresAt", True, "answer the others without it, or ask anew"),
     Code.RESUME_STALE: Meaning("a part of the pause is missing or of another pause", True, "reload; cancel"),
     Code.OUTCOME_INDETERMINATE: Meaning("the call may have run and left no result", False, "wait for the operator"),
     Code.RUN_FAILED: Meaning("the model or a tool's service failed; settled results are kept", False, "send it again"),
@@ -52,10 +54,22 @@ MEANINGS: dict[Code, Meaning] = {
     Code.RESUME_MISSING_INTERRUPT: Meaning("not every open interrupt is answered", True, "correct and retry"),
     Code.RESUME_INVALID: Meaning("the answer is malformed", True, "correct and retry"),
     Code.RESUME_INVALID_RESPONSE: Meaning("the answer does not fit the response schema", True, "correct and retry"),
-    Code.TOOL_UNAVAILABLE: Meaning("the approved tool is not in this version", True, "retry later"),
+    Code.TOOL_UNAVAILABLE: Meaning(
+        "the approved tool is not in this version, or no longer takes what was approved",
+        True,
+        "retry later, reject or cancel",
+    ),
+    Code.INVOCATION_DISABLED: Meaning("the agent's calls of functions are switched off", True, "send it again later"),
+    Code.MIDDLEWARE_FAILURE: Meaning(
+        "the agent's own middleware refused; settled results are kept", False, "as the application says"
+    ),
     Code.LIMIT_EXCEEDED: Meaning("a limit of the settings is reached", True, "as the message says"),
     Code.STORE_UNAVAILABLE: Meaning("a store gave no answer", False, "retry the same"),
 }
+
+
+SHOWING_CARDS = frozenset({Code.RESUME_REQUIRED, Code.RESUME_MISSING_INTERRUPT})
+"""What is refused because answers are missing: the stream shows what is open, so that any client can ask for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import traceback
 
+from agent_framework import MiddlewareFailure
 from agent_framework.exceptions import AgentFrameworkException
 
 from app.errors import Code, Refusal, RunRefused
@@ -14,6 +15,9 @@ from stores.errors import PartMissing, StoreError, UnknownFormat
 _log = logging.getLogger(__name__)
 
 _MODEL_FAILED = Refusal(Code.RUN_FAILED, "The model or a service behind the agent failed; send the same again.")
+_REFUSED_BY_AGENT = Refusal(
+    Code.MIDDLEWARE_FAILURE, "The agent's own middleware refused and ended the run; what was done is kept."
+)
 _SENTENCES: dict[type[BaseException], tuple[Code, str]] = {
     UnknownFormat: (Code.STORE_UNAVAILABLE, "A stored value was written by another version of this host."),
     PartMissing: (Code.RESUME_STALE, "A part of what the thread stored is missing (part: snapshot)."),
@@ -25,6 +29,10 @@ _SENTENCES: dict[type[BaseException], tuple[Code, str]] = {
 
 def refusal_for(error: BaseException, run_id: str) -> Refusal:
     """Return what the client is told; what nobody expected is logged once, with its traceback."""
+    is_of_host = isinstance(error.__cause__, RunRefused | StoreError)
+    if isinstance(error, MiddlewareFailure) and not is_of_host:
+        # Whatever made the application refuse: that it did is what counts.
+        return _REFUSED_BY_AGENT
     for cause in (error, error.__cause__):
         if isinstance(cause, RunRefused):
             return cause.refusal

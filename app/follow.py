@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from app.answers import approval_digest, digest
 from app.errors import Code, Refusal
-from app.lifecycle import RETRY_SECONDS, UNKNOWN_ARGUMENTS, in_state, indeterminate, release
+from app.lifecycle import EXPIRED, EXPIRY, RETRY_SECONDS, UNKNOWN_ARGUMENTS, in_state, indeterminate, release
 from stores.ports import Begun, DigestMismatch, Held, ReserveAnswer
 from stores.records import (
     Decision,
@@ -22,9 +22,6 @@ from stores.records import (
     Record,
     Verdict,
 )
-
-EXPIRED = "expired"
-"""Why a row was closed whose approval was not answered in time."""
 
 _REJECTED = Decision(Verdict.REJECT, "", digest("reject"))
 _CANCELLED = Decision(Verdict.CANCEL, "", digest("cancel"))
@@ -99,7 +96,7 @@ def _approval(occurrence: Occurrence, row: Effect) -> Decision:
 def _closed(occurrence: Occurrence, why: str | None) -> Occurrence:
     if why == EXPIRED and occurrence.state is OccurrenceState.PENDING:
         return occurrence  # Expiry ends the whole pause, and does so in its own write.
-    decision = _REJECTED if why == "rejected" else _CANCELLED
+    decision = {"rejected": _REJECTED, EXPIRED: EXPIRY}.get(why or "", _CANCELLED)
     is_ended = occurrence.decision is not None and occurrence.decision.verdict is not Verdict.APPROVE
     return _decided(occurrence, occurrence.decision if occurrence.decision and is_ended else decision)
 

@@ -9,9 +9,11 @@ from uuid import uuid4
 
 from app import lifecycle
 from app.again import save
+from app.metrics import Metrics
+from app.steps import OnStep, Step, no_step
 from app.tickets import LetGo, Ticket
 from stores.errors import StoreError, StoreUnavailable
-from stores.ports import Change, Stores
+from stores.ports import Change, Saved, Stores
 from stores.records import EffectKind, EffectState, Record, Run, RunState, ThreadKey
 
 _log = logging.getLogger(__name__)
@@ -20,10 +22,20 @@ _log = logging.getLogger(__name__)
 class Releases:
     """Drops claims of this process, ledger first. `holder` is this process."""
 
-    def __init__(self, stores: Stores, *, holder: str, retries_max: int) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        *,
+        holder: str,
+        retries_max: int,
+        on_step: OnStep = no_step,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._stores = stores
         self._holder = holder
         self._retries_max = retries_max
+        self._on_step = on_step
+        self._metrics = metrics or Metrics()
         self._unreleased: dict[str, tuple[ThreadKey, LetGo]] = {}
 
     def remember(self, key: ThreadKey, attempt: str) -> None:
@@ -79,26 +91,30 @@ class Releases:
             due_at=lifecycle.due_at(released, now=now, retries_max=self._retries_max),
             free=record.claim.attempt if self._stores.shared else None,
         )
-        await save(self._stores.threads, key, change)
+        await self._on_step(f"before-{Step.RELEASE}", key)
+        saved = await save(self._stores.threads, key, change)
+        await self._on_step(f"after-{Step.RELEASE}", key)
+        if isinstance(saved, Saved):
+            self._metrics.changed(record, released)
 
     async def _free(self, key: ThreadKey, attempt: str, let_go: LetGo) -> None:
         """Let go of the rows before the record, where they are two stores; where they are one, it is one write."""
         await self._take_back_begins(key, attempt, let_go.unstarted)
         if not self._stores.shared:
+            await self._on_step(f"before-{Step.FREE}", key)
             await self._stores.effects.free(key, attempt=attempt)
+            await self._on_step(f"after-{Step.FREE}", key)
 
     async def _take_back_begins(self, key: ThreadKey, attempt: str, unstarted: frozenset[str]) -> None:
         """Resolve begun rows of calls that this very process knows it never started.
 
-        `resolve` does not compare the attempt, so only rows are resolved that no other attempt can have taken since
-        they were read: an unsafe row, once begun, is nobody else's until a person resolves it, and that needs evidence
-        that this very call ended. An idempotent one another attempt may begin again at any time; it needs no help,
-        since the next attempt repeats it under its key.
+        An idempotent one needs no help, since the next attempt repeats it under its key; and the time of its first
+        begin, from which the life of that key counts, must stay.
         """
         rows = await self._stores.effects.read(key, interrupts=unstarted) if unstarted else {}
         for name, row in rows.items():
             if row.state is EffectState.BEGUN and row.attempt == attempt and row.kind is not EffectKind.IDEMPOTENT:
                 evidence = "the holder never started the call: its begin got no answer"
                 await self._stores.effects.resolve(
-                    key, interrupt_id=name, result=None, by=self._holder, evidence=evidence
+                    key, interrupt_id=name, attempt=attempt, result=None, by=self._holder, evidence=evidence
                 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 
+from ag_ui.core import BaseEvent
 from agent_framework_ag_ui import AGUIThreadSnapshot
 
+from app.result_ids import ResultIds
 from stores.records import Snapshot
 from stores.snapshots import from_upstream, to_upstream
 
@@ -15,6 +18,7 @@ class SnapshotBuffer:
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._latest = None if snapshot is None else to_upstream(snapshot)
+        self._ids = ResultIds(snapshot or Snapshot())
 
     async def get(self, *, scope: str, thread_id: str) -> AGUIThreadSnapshot | None:
         """Return the run's picture of its thread."""
@@ -33,6 +37,11 @@ class SnapshotBuffer:
         """Forget the picture."""
         self._latest = None
 
+    def as_shown(self, event: BaseEvent) -> BaseEvent:
+        """Return an event of the run as it is sent and kept, which is how the thread will be shown later."""
+        return self._ids.in_event(event)
+
     def snapshot(self) -> Snapshot:
         """Return the newest picture as the value that gets stored."""
-        return from_upstream(self._latest or AGUIThreadSnapshot())
+        latest = from_upstream(self._latest or AGUIThreadSnapshot())
+        return replace(latest, messages=self._ids.in_messages(latest.messages))

@@ -10,11 +10,14 @@ from uuid import uuid4
 
 from ag_ui.core import BaseEvent, EventType
 
+from app.result_ids import result_id
 from stores.records import Json, Snapshot, ToolResult
 
 _KEPT = {EventType.TOOL_CALL_RESULT, EventType.TOOL_CALL_START, EventType.TEXT_MESSAGE_START}
 _DELTAS = {EventType.TEXT_MESSAGE_CONTENT: "messageId", EventType.TOOL_CALL_ARGS: "toolCallId"}
 _ENDS = {EventType.TEXT_MESSAGE_END, EventType.TOOL_CALL_END}
+
+LEFT_TEXT = "The calls of this turn were ended; this one has no result."
 
 
 class Transcript:
@@ -75,17 +78,25 @@ def result_text(result: ToolResult | None, otherwise: str) -> str:
 
 
 def close_calls(snapshot: Snapshot, texts: Mapping[str, str]) -> Snapshot:
-    """Return a snapshot without interrupts in which each named open call has a result that says why it did not run."""
+    """Return a snapshot without interrupts in which each named open call has a result that says why it did not run.
+
+    So has each call beside them that was held back until they are answered: providers take no call without a result.
+    """
     messages: list[Json] = []
     for place, message in enumerate(snapshot.messages):
         messages.append(message)
-        for call in message.get("toolCalls") or message.get("tool_calls") or []:
-            call_id = str(call.get("id"))
-            if call_id in texts and not _has_result(call_id, snapshot.messages[place:]):
-                content = texts[call_id]
-                messages.append({"id": uuid4().hex, "role": "tool", "toolCallId": call_id, "content": content})
+        calls = [str(call.get("id")) for call in message.get("toolCalls") or message.get("tool_calls") or []]
+        left = [call_id for call_id in calls if not _has_result(call_id, snapshot.messages[place:])]
+        if texts.keys().isdisjoint(left):
+            continue
+        for call_id in left:
+            content = texts.get(call_id, LEFT_TEXT)
+            message_id = result_id(snapshot.pause_id, call_id) if snapshot.pause_id else uuid4().hex
+            messages.append({"id": message_id, "role": "tool", "toolCallId": call_id, "content": content})
     return replace(snapshot, messages=tuple(messages), interrupts=(), pause_id=None)
 
 
 def _has_result(call_id: str, messages: Sequence[Json]) -> bool:
-    return any(message.get("role") == "tool" and message.get("toolCallId") == call_id for message in messages)
+    """Say whether a call has its result; upstream keeps a message's names as they are sent or in snake case."""
+    results = (message for message in messages if message.get("role") == "tool")
+    return any(call_id in (message.get("toolCallId"), message.get("tool_call_id")) for message in results)

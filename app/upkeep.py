@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from app import lifecycle, lost_record
+from app import lifecycle, lost_record, standing
 from app.again import save
 from app.doubt_alarm import DoubtAlarm
 from app.errors import Code, Refusal
-from app.follow import EXPIRED, begun_and_free, follow
+from app.follow import begun_and_free, follow
 from app.ledger import Ledger
+from app.lifecycle import EXPIRED
+from app.metrics import Metrics
+from app.steps import OnStep, Step, no_step
 from app.transcript import close_calls, result_text
 from stores import history
-from stores.ports import Change, Closed, Held, Loaded, ReserveAnswer, Saved, Stores
+from stores.ports import Change, Closed, Held, Loaded, Lost, NotReserved, ReserveAnswer, Saved, Stores
 from stores.records import Bag, EffectState, OccurrenceState, Record, Run, RunState, Snapshot, ThreadKey
 
 CANCELLED_TEXT = "The approval was cancelled; the call was not run."
@@ -27,11 +30,22 @@ class Upkeep:
     `retries_max` is how often the reconciler repeats a resume before a person must.
     """
 
-    def __init__(self, stores: Stores, ledger: Ledger, *, retries_max: int, alarm: DoubtAlarm) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        ledger: Ledger,
+        *,
+        retries_max: int,
+        alarm: DoubtAlarm,
+        on_step: OnStep = no_step,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.retries_max = retries_max
         self._stores = stores
         self._ledger = ledger
         self._alarm = alarm
+        self._on_step = on_step
+        self._metrics = metrics or Metrics()
 
     async def expire(self, key: ThreadKey, loaded: Loaded) -> bool:
         """End what waits for a person past its time, ledger first; True if the thread must be read again.
@@ -42,7 +56,7 @@ class Upkeep:
         occurrences = lifecycle.expired(loaded)
         if not occurrences:
             return False
-        answers = await self._ledger.close(key, {each.interrupt_id: EXPIRED for each in occurrences})
+        answers = await self._close(key, {each.interrupt_id: EXPIRED for each in occurrences})
         if any(answer != Closed(EXPIRED) for answer in answers.values()):
             return await self.follow(key, loaded, answers) is not None
         if len(occurrences) < len(loaded.record.occurrences):
@@ -52,7 +66,7 @@ class Upkeep:
         run = asking or Run(occurrences[0].run_id, "", RunState.FINISHED, uuid4().hex)
         outcomes = tuple(lifecycle.outcome_of(each, OccurrenceState.EXPIRED) for each in occurrences)
         ended = replace(run, outcomes=(*run.outcomes, *outcomes))
-        await save(self._stores.threads, key, _end(loaded, ended, {each.call_id: EXPIRED_TEXT for each in occurrences}))
+        await self._save(key, _end(loaded, ended, {each.call_id: EXPIRED_TEXT for each in occurrences}))
         return True
 
     async def end_doubt(self, key: ThreadKey, loaded: Loaded) -> bool:
@@ -65,7 +79,10 @@ class Upkeep:
         if record is None:
             self._alarm.look_at(key, loaded, rows)
             return False
-        await self._replace(key, loaded, record)
+        if isinstance(await self._replace(key, loaded, record), Saved):
+            for each in lifecycle.not_in_state(record, OccurrenceState.INDETERMINATE):
+                if each.interrupt_id in rows:
+                    self._metrics.doubt_ended(rows[each.interrupt_id].state)
         return True
 
     async def follow(self, key: ThreadKey, loaded: Loaded, answers: Mapping[str, ReserveAnswer]) -> Record | None:
@@ -81,11 +98,13 @@ class Upkeep:
             await self._replace(key, loaded, record)
         return record
 
-    async def leave(self, key: ThreadKey, loaded: Loaded, *, run_id: str) -> Run | Refusal | None:
+    async def leave(
+        self, key: ThreadKey, loaded: Loaded, *, run_id: str, under_way: Run | None = None
+    ) -> Run | Refusal | None:
         """End a stuck thread by what the ledger knows, ledger first; None if the thread must be read again.
 
         A call with a result ends finished with it; one that began, or that was decided and whose row is missing, is in
-        doubt; the rest is cancelled.
+        doubt; the rest is cancelled. `under_way` is the run that rules carried on until here: it ends with it.
         """
         record = loaded.record
         names = [each.interrupt_id for each in record.occurrences]
@@ -98,7 +117,7 @@ class Upkeep:
             await self._replace(key, loaded, doubted)
             return lifecycle.indeterminate(lifecycle.in_state(doubted, OccurrenceState.INDETERMINATE))
         results = {name: row.result for name, row in rows.items() if row.result is not None}
-        answers = await self._ledger.close(key, {name: "cancelled" for name in names if name not in results})
+        answers = await self._close(key, {name: "cancelled" for name in names if name not in results})
         if any(isinstance(answer, Held) for answer in answers.values()):
             return _still_held(names)
         if not all(isinstance(answer, Closed) for answer in answers.values()):
@@ -107,20 +126,27 @@ class Upkeep:
             each.call_id: result_text(results.get(each.interrupt_id), CANCELLED_TEXT) for each in record.occurrences
         }
         run = lifecycle.left_run(record, run_id=run_id, attempt=uuid4().hex, settled=results)
-        return run if isinstance(await save(self._stores.threads, key, _end(loaded, run, texts)), Saved) else None
+        others = () if under_way is None else (replace(under_way, state=RunState.FINISHED),)
+        ended = _end(loaded, run, texts)
+        ended = replace(ended, runs=(*others, *ended.runs))
+        return run if isinstance(await self._save(key, ended), Saved) else None
 
     async def leave_lost(self, key: ThreadKey, loaded: Loaded, *, run_id: str) -> Run | Refusal | None:
         """End a pause whose record is gone, ledger first; None if the thread must be read again."""
         cards = lost_record.orphans(loaded)
         names = [each.interrupt_id for each in cards]
-        answers = await self._ledger.close(key, dict.fromkeys(names, "cancelled"))
+        answers = await self._close(key, dict.fromkeys(names, "cancelled"))
         if any(isinstance(answer, Held) for answer in answers.values()):
             return _still_held(names)
         if not all(isinstance(answer, Closed) for answer in answers.values()):
             return lost_record.began(names)
         run = lost_record.left_run(cards, run_id=run_id, attempt=uuid4().hex)
         ended = _end(loaded, run, {each.call_id: CANCELLED_TEXT for each in cards})
-        return run if isinstance(await save(self._stores.threads, key, ended), Saved) else None
+        return run if isinstance(await self._save(key, ended), Saved) else None
+
+    async def revoke(self, key: ThreadKey, loaded: Loaded, interrupts: Collection[str]) -> bool:
+        """Take back the standing rules that these interrupts gave; False if the thread must be read again."""
+        return isinstance(await self._replace(key, loaded, standing.revoked(loaded.record, interrupts)), Saved)
 
     async def put_off(self, key: ThreadKey, loaded: Loaded) -> None:
         """Let a due thread that can not go on by itself wait a little longer each time; drop a dead claim."""
@@ -134,10 +160,27 @@ class Upkeep:
         """When the reconciler shall look at the thread next."""
         return lifecycle.due_at(record, now=now, retries_max=self.retries_max)
 
-    async def _replace(self, key: ThreadKey, loaded: Loaded, record: Record, free: str | None = None) -> None:
+    async def _replace(
+        self, key: ThreadKey, loaded: Loaded, record: Record, free: str | None = None
+    ) -> Saved | Lost | NotReserved:
         due_at = self.due_at(record, loaded.now)
         change = Change(loaded.record.version, uuid4().hex, record, due_at=due_at, free=free)
-        await save(self._stores.threads, key, change)
+        saved = await self._save(key, change)
+        if isinstance(saved, Saved):
+            self._metrics.changed(loaded.record, record)
+        return saved
+
+    async def _close(self, key: ThreadKey, interrupts: Mapping[str, str]) -> Mapping[str, ReserveAnswer]:
+        await self._on_step(f"before-{Step.CLOSE}", key)
+        answers = await self._ledger.close(key, interrupts)
+        await self._on_step(f"after-{Step.CLOSE}", key)
+        return answers
+
+    async def _save(self, key: ThreadKey, change: Change) -> Saved | Lost | NotReserved:
+        await self._on_step(f"before-{Step.RECORD}", key)
+        saved = await save(self._stores.threads, key, change)
+        await self._on_step(f"after-{Step.RECORD}", key)
+        return saved
 
 
 def _still_held(names: Sequence[str]) -> Refusal:
@@ -150,7 +193,7 @@ def _end(loaded: Loaded, run: Run, texts: Mapping[str, str]) -> Change:
     return Change(
         expected=loaded.record.version,
         write_id=uuid4().hex,
-        record=lifecycle.finish(pending=(), pause_id=None),
+        record=lifecycle.finish(pending=(), pause_id=None, rules=loaded.record.standing_rules),
         snapshot=history.carried_on(loaded.snapshot, closed),
         bag=Bag(),
         runs=(run,),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from stores.records import ToolResult
 from tests.host.bank import Bank
 from tests.host.bodies import answers, approve, looks, says
-from tests.host.hosts import Hosts
+from tests.host.hosts import Hosts, key_of
 
 
 async def test_every_host_shows_the_card_that_the_live_stream_showed(hosts: Hosts) -> None:
@@ -63,9 +64,9 @@ async def test_showing_a_thread_changes_nothing_however_far_its_approval_got(hos
     await hosts.until(lambda: is_past_expiry(hosts, "expired"))
     before, paid = await hosts.dump(), await bank.paid()
 
-    # What nobody has closed yet is still recorded as pending; that its time has passed takes its card away.
+    # What nobody has closed yet is still recorded as pending; it is shown for what it is.
     for host in (hosts.a, hosts.b, hosts.c):
-        for thread, state in {"expired": "pending", "decided": "decided", "in doubt": "indeterminate"}.items():
+        for thread, state in {"expired": "expired", "decided": "decided", "in doubt": "indeterminate"}.items():
             shown = await host.show(thread)
             assert (shown.code, shown.ids, shown.states) == (None, [], [state])
             foreign = await host.show(thread, scope="bob")
@@ -100,7 +101,7 @@ async def test_another_scope_sees_nothing_of_a_thread(hosts: Hosts) -> None:
     assert [event["type"] for event in unknown.events] == [event["type"] for event in shown.events]
 
 
-async def test_a_thread_whose_answer_is_being_carried_out_shows_it_as_decided(hosts: Hosts, bank: Bank) -> None:
+async def test_a_thread_whose_answer_is_being_carried_out_shows_it_as_running(hosts: Hosts, bank: Bank) -> None:
     asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
     stop = hosts.b.steps.stop_at("before-effect")
     answering = asyncio.create_task(hosts.b.send(answers("t", approve(*asked.ids))))
@@ -108,10 +109,48 @@ async def test_a_thread_whose_answer_is_being_carried_out_shows_it_as_decided(ho
 
     shown = await hosts.c.show("t")
 
-    assert (shown.ids, shown.states) == ([], ["decided"])
+    assert (shown.ids, shown.states) == ([], ["running"])
+    assert shown.metadata["approvals"][0]["decision"] == "approve"
     assert await bank.paid() == []
     stop.go.set()
     assert (await answering).code is None
+
+
+async def test_a_thread_whose_holder_is_taken_for_dead_shows_its_answer_as_waiting(hosts: Hosts) -> None:
+    observer = await hosts.start(lease_seconds=0.3)
+    asked = await hosts.a.send(says("t", "pay INV-1 to ACME"))
+    stop = hosts.b.steps.stop_at("before-effect")
+    answering = asyncio.create_task(hosts.b.send(answers("t", approve(*asked.ids))))
+    await stop.wait()
+
+    async def is_waiting() -> bool:
+        return (await observer.show("t")).states == ["decided"]
+
+    await hosts.until(is_waiting)
+    # Who has not watched it for a lease does not call it dead.
+    assert (await hosts.c.show("t")).states == ["running"]
+    stop.go.set()
+    assert (await answering).code is None
+
+
+async def test_a_doubt_that_a_late_result_ended_is_shown_as_ended_before_anybody_writes_it(
+    hosts: Hosts, bank: Bank
+) -> None:
+    hasty = await hosts.start(tool_seconds=0.3)
+    asked = await hosts.a.send(says("t", "wire INV-1 to ACME"))
+    await bank.delay("INV-1", 600)
+    await hasty.send(answers("t", approve(*asked.ids)))
+    assert (await hosts.b.show("t")).states == ["indeterminate"]
+    (row,) = (await hosts.a.stores.effects.read(key_of("t"), interrupts=asked.ids)).values()
+    assert row.attempt is not None
+    await hosts.a.stores.effects.settle(
+        key_of("t"), interrupt_id=asked.ids[0], attempt=row.attempt, result=ToolResult()
+    )
+    before = await hosts.dump()
+
+    assert (await hosts.b.show("t")).states == ["decided"]
+
+    assert await hosts.dump() == before
 
 
 async def test_a_request_without_messages_only_looks_even_where_nothing_is(hosts: Hosts) -> None:

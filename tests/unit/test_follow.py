@@ -11,7 +11,7 @@ import pytest
 from app.answers import approval_digest
 from app.errors import Code
 from app.follow import begun_and_free, follow, refusal
-from app.lifecycle import UNKNOWN_ARGUMENTS
+from app.lifecycle import EXPIRY, UNKNOWN_ARGUMENTS
 from stores.ports import Begun, Closed, DigestMismatch, Held, ReserveAnswer, Reserved, Settled
 from stores.records import (
     Decision,
@@ -87,7 +87,7 @@ def test_expiry_is_not_followed_while_it_can_end_the_whole_pause() -> None:
     expired = row(EffectState.CLOSED, why="expired")
 
     assert followed(occurrence(), expired) is None
-    assert followed(decided(), expired) == decided(decision=CANCELLATION)
+    assert followed(decided(), expired) == decided(decision=EXPIRY)
 
 
 @pytest.mark.parametrize("decision", [REJECTION, CANCELLATION])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ag_ui.core import (
     BaseEvent,
     CustomEvent,
@@ -18,7 +19,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from app.transcript import Transcript, close_calls, open_interrupts
+from app.transcript import LEFT_TEXT, Transcript, close_calls, open_interrupts
 from stores.records import Json, Snapshot
 
 TEXT = "The approval was cancelled; the call was not run."
@@ -135,18 +136,21 @@ def test_a_call_that_will_not_run_gets_a_result_that_says_so_right_after_it() ->
     assert end["id"]
 
 
-def test_each_call_of_a_turn_gets_its_own_result_and_others_are_left_alone() -> None:
-    messages = closed(call("c1", "c2", "c3"), texts={"c1": TEXT, "c3": TEXT})
+def test_each_call_of_a_turn_gets_its_own_result_and_other_turns_are_left_alone() -> None:
+    messages = closed(call("c0"), call("c1", "c2", "c3"), texts={"c1": TEXT, "c3": TEXT})
 
-    assert [message.get("toolCallId") for message in messages] == [None, "c1", "c3"]
-    assert len({message["id"] for message in messages}) == len(messages)
+    assert [message.get("toolCallId") for message in messages] == [None, None, "c1", "c2", "c3"]
+    assert [message.get("content") for message in messages[2:]] == [TEXT, LEFT_TEXT, TEXT]
+    assert len({message["id"] for message in messages[1:]}) == len(messages) - 1
 
 
 def test_a_call_that_has_its_result_keeps_it() -> None:
     assert closed(call("c1"), result("c1"), texts={"c1": TEXT}) == [call("c1"), result("c1")]
 
 
-def test_a_result_of_an_earlier_call_with_the_same_id_does_not_count() -> None:
-    messages = closed(call("c1"), result("c1"), call("c1"), texts={"c1": TEXT})
+@pytest.mark.parametrize("name", ["toolCallId", "tool_call_id"])
+def test_a_result_of_an_earlier_call_with_the_same_id_does_not_count(name: str) -> None:
+    earlier = {"id": "r", "role": "tool", name: "c1", "content": "done"}
+    messages = closed(call("c1"), earlier, call("c1"), texts={"c1": TEXT})
 
     assert [message.get("content") for message in messages] == [None, "done", None, TEXT]

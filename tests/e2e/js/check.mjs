@@ -43,11 +43,11 @@ function openPage() {
 }
 
 /** Send one run; returns its terminal event, or null if the stream was cut. */
-async function post(page, parameters = {}) {
+async function post(page, parameters = {}, subscriber = {}) {
   let end = null;
   const note = ({ event }) => void (end = event);
   try {
-    await page.agent.runAgent(parameters, { onRunFinishedEvent: note, onRunErrorEvent: note });
+    await page.agent.runAgent(parameters, { ...subscriber, onRunFinishedEvent: note, onRunErrorEvent: note });
   } catch (error) {
     console.log(`runAgent was rejected: ${error}`);
   }
@@ -81,6 +81,17 @@ function onlyCard(page) {
   assert.equal(cards.length, 1);
   assert.ok(Date.parse(cards[0].expiresAt) > Date.now(), "the card says until when it is open");
   return cards[0];
+}
+
+/** A page that knows nothing of the pause sends a message: the refusal itself shows the card, by both its ways. */
+async function sayInstead(card) {
+  const page = openPage();
+  const asked = [];
+  page.agent.addMessage({ id: randomUUID(), role: "user", content: "hello" });
+  const end = await post(page, {}, { onCustomEvent: ({ event }) => void asked.push(event.value.id) });
+  assert.equal(end?.code, "APPROVAL_RESUME_REQUIRED");
+  assert.deepEqual(asked, [card.id]);
+  assert.deepEqual(end.metadata.interrupts, [card]);
 }
 
 /** Reload the page in the middle: the same card, the question and the call, on whatever replica answers. */
@@ -137,6 +148,7 @@ const scenarios = {
     const page = openPage();
     const card = await ask(page);
     const paused = page.replica;
+    await sayInstead(card);
     kill(paused);
 
     const reloaded = await reloadPaused(card);
