@@ -10,8 +10,9 @@ The five lines to remember:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_framework import FunctionInvocationContext, FunctionTool, tool
@@ -32,10 +33,14 @@ class OutsideApprovedCall(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EffectDeclaration:
-    """The kind of a tool's effect; `key_lifetime_seconds` is how long the far side recognises a key."""
+    """The kind of a tool's effect; `key_lifetime_seconds` is how long the far side recognises a key.
+
+    `expires_seconds` is how long an approval of the tool may be answered, None for the host's setting.
+    """
 
     kind: EffectKind
     key_lifetime_seconds: float | None = None
+    expires_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,18 @@ def unsafe() -> EffectDeclaration:
     return EffectDeclaration(EffectKind.UNSAFE)
 
 
-def gated(effect: EffectDeclaration) -> Callable[[Callable[..., Any]], FunctionTool]:
-    """Turn a function into a tool that a person must approve, with its effect declared."""
-    return tool(approval_mode="always_require", additional_properties={_EFFECT_PROPERTY: effect})
+def gated(
+    effect: EffectDeclaration, *, expires_seconds: float | None = None
+) -> Callable[[Callable[..., Any]], FunctionTool]:
+    """Turn a function into a tool that a person must approve, with its effect declared.
+
+    `expires_seconds` is how long they may take, where it is not what AGUI_APPROVAL_SECONDS says. Raises ValueError if
+    that is no time, or has no end.
+    """
+    if expires_seconds is not None and not 0 < expires_seconds < math.inf:
+        raise ValueError(f"An approval can not be open for {expires_seconds:g} s.")
+    declared = replace(effect, expires_seconds=expires_seconds)
+    return tool(approval_mode="always_require", additional_properties={_EFFECT_PROPERTY: declared})
 
 
 def declared_effect(function: Any) -> EffectDeclaration:
