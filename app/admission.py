@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app import lost_record
 from app.answers import Entry, decide
 from app.errors import Code, Refusal
+from app.gated_tools import GatedTool, unfit
 from app.lifecycle import (
+    EXPIRY,
     RETRY_SECONDS,
     UNKNOWN_ARGUMENTS,
     Grant,
@@ -20,7 +22,7 @@ from app.lifecycle import (
 )
 from app.sizes import too_full
 from stores.ports import Loaded
-from stores.records import Decision, EffectKind, Occurrence, OccurrenceState, Outcome, Record, Run, RunState, Verdict
+from stores.records import Decision, Occurrence, OccurrenceState, Outcome, Record, Run, RunState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class Replay:
     """Answer from this retained run; nothing executes.
 
     Nothing is written either, unless it is no repeat: then this very request left a stuck thread, and this is its end.
+    `loaded` is the thread it was found in, if it has not changed since.
     """
 
     run: Run
     is_repeat: bool = True
+    loaded: Loaded | None = field(default=None, compare=False)
 
 
 def start(
@@ -42,7 +46,7 @@ def start(
     if known is not None and known.input_digest != input_digest:
         return Refusal(Code.RUN_ID_CONFLICT, f"Run '{run_id}' is recorded with other input; use a new run id.")
     if known is not None and known.state is RunState.FINISHED:
-        return Replay(known)
+        return Replay(known, loaded=loaded)
     if is_live(record.claim, now=loaded.now, dead=dead):
         return _busy(record, run_id)
     in_doubt = in_state(record, OccurrenceState.INDETERMINATE)
@@ -62,16 +66,21 @@ def unstartable(loaded: Loaded, snapshot_bytes_max: int) -> Refusal | None:
 
 
 def resume(
-    loaded: Loaded, entries: Sequence[Entry], *, run_id: str, tools: Mapping[str, EffectKind], dead: Collection[str]
+    loaded: Loaded, entries: Sequence[Entry], *, run_id: str, tools: Mapping[str, GatedTool], dead: Collection[str]
 ) -> Grant | Replay | Refusal:
-    """Decide about a run that answers interrupts. `tools` are the gated tools of this version, with their kinds."""
+    """Decide about a run that answers interrupts. `tools` are the agent's own gated tools in this version.
+
+    A call whose time was over before anybody answered it is left out of the answers, and ends with them.
+    """
     answered = _find(loaded, entries)
     if isinstance(answered, Refusal | Replay):
         return answered
     decisions = _decisions(answered)
     if isinstance(decisions, Refusal):
         return decisions
-    refusal = _not_now(loaded, decisions, dead=dead) or _unfit(loaded, decisions, tools)
+    refusal = _not_now(loaded, decisions, dead=dead)
+    decisions = {each.interrupt_id: EXPIRY for each in in_state(loaded.record, OccurrenceState.PENDING)} | decisions
+    refusal = refusal or _unfit(loaded, decisions, tools)
     grant = Grant(tuple(_decided(each, decisions) for each in loaded.record.occurrences))
     return refusal or other_run(loaded.known, run_id, grant) or grant
 
@@ -87,7 +96,7 @@ def leaves_stuck(
     loaded: Loaded,
     entries: Sequence[Entry],
     *,
-    tools: Mapping[str, EffectKind],
+    tools: Mapping[str, GatedTool],
     dead: Collection[str],
     retries_max: int,
     lost_effects: Collection[str],
@@ -95,17 +104,19 @@ def leaves_stuck(
     """Say whether the answers cancel all of a decided thread that can not go on by itself any more.
 
     Only then may a cancel undo a decision: a part of the pause or of the ledger is gone, or an approved tool, or the
-    reconciler has given up.
+    reconciler has given up. A tool that a context provider offered may be gone once a run with it has failed.
     """
     record = loaded.record
     found = [record.find(each.name) for each in entries if each.status == "cancelled"]
     cancelled = {each.interrupt_id for each in found if each is not None}
-    is_whole = len(cancelled) == len(entries) == len(record.occurrences) > 0
+    needed = {each.interrupt_id for each in record.occurrences if each.decision != EXPIRY}
+    is_whole = len(cancelled) == len(entries) > 0 and needed <= cancelled
     if not is_whole or is_live(record.claim, now=loaded.now, dead=dead):
         return False
     if in_state(record, OccurrenceState.INDETERMINATE) or not in_state(record, OccurrenceState.DECIDED):
         return False
-    return bool(lost_effects) or record.retries > retries_max or _unfit(loaded, {}, tools) is not None
+    has_failed = record.retries > (0 if any(each.provided for each in record.occurrences) else retries_max)
+    return bool(lost_effects) or has_failed or _unfit(loaded, {}, tools) is not None
 
 
 def effect_lost(lost_effects: Collection[str]) -> Refusal:
@@ -114,7 +125,21 @@ def effect_lost(lost_effects: Collection[str]) -> Refusal:
     return Refusal(Code.RESUME_STALE, message, tuple(lost_effects))
 
 
-def take_over(loaded: Loaded, *, tools: Mapping[str, EffectKind], dead: Collection[str]) -> Grant | None:
+def sent_again(
+    loaded: Loaded, entries: Sequence[Entry], *, tools: Mapping[str, GatedTool], dead: Collection[str]
+) -> Grant | Refusal:
+    """Decide about a request whose run, `loaded.known`, has gone on by standing rules since: it continues that run.
+
+    `entries` are the answers the run had brought, which are at their end.
+    """
+    for entry in entries:
+        refusal = _not_the_recorded(loaded, entry)
+        if refusal is not None:
+            return refusal
+    return _not_now(loaded, {}, dead=dead) or _unfit(loaded, {}, tools) or Grant(loaded.record.occurrences)
+
+
+def take_over(loaded: Loaded, *, tools: Mapping[str, GatedTool], dead: Collection[str]) -> Grant | None:
     """Decide whether a thread's recorded decisions may be carried out now, without a client."""
     record = loaded.record
     is_decided = bool(record.occurrences) and not not_in_state(record, OccurrenceState.DECIDED)
@@ -142,7 +167,7 @@ def _find(loaded: Loaded, entries: Sequence[Entry]) -> list[tuple[Entry, Occurre
             return Refusal(Code.RESUME_INVALID, message, (occurrence.interrupt_id,))
     if open_ones or loaded.known is None:
         return open_ones
-    return Replay(loaded.known)
+    return Replay(loaded.known, loaded=loaded)
 
 
 def _not_the_recorded(loaded: Loaded, entry: Entry) -> Refusal | None:
@@ -155,10 +180,10 @@ def _not_the_recorded(loaded: Loaded, entry: Entry) -> Refusal | None:
         return Refusal(Code.RESUME_EXPIRED, message, (outcome.interrupt_id,))
     if known is not None and entry.status == "cancelled" and known.input_digest == left_digest(known.outcomes):
         return None
-    decision = decide(entry, tool=outcome.tool, arguments=outcome.arguments)
+    decision = decide(entry, tool=outcome.tool, arguments=outcome.arguments, takes_rules=True)
     if isinstance(decision, Refusal):
         return decision
-    if outcome.decision is None or outcome.decision.digest != decision.digest:
+    if outcome.decision is None or outcome.decision.identity != decision.identity:
         return _conflict(entry, outcome.interrupt_id)
     return None
 
@@ -179,16 +204,21 @@ def _decisions(answered: Sequence[tuple[Entry, Occurrence]]) -> dict[str, Decisi
     decisions: dict[str, Decision] = {}
     roads: set[tuple[str, str]] = set()
     for entry, occurrence in answered:
-        decision = decide(entry, tool=occurrence.tool, arguments=occurrence.arguments)
+        takes_rules = occurrence.tool_digest is not None
+        decision = decide(entry, tool=occurrence.tool, arguments=occurrence.arguments, takes_rules=takes_rules)
         if isinstance(decision, Refusal):
             return decision
         if (entry.road, occurrence.interrupt_id) in roads:
             return Refusal(Code.RESUME_INVALID, f"The resume answers interruptId '{entry.name}' twice.")
         roads.add((entry.road, occurrence.interrupt_id))
         earlier = decisions.setdefault(occurrence.interrupt_id, decision)
-        if earlier.digest != decision.digest:
+        if earlier.identity != decision.identity:
             return Refusal(Code.RESUME_INVALID, f"The request contradicts itself about interruptId '{entry.name}'.")
-        if occurrence.decision is not None and occurrence.decision.digest != decision.digest:
+        if occurrence.decision == EXPIRY:
+            return _expired([occurrence.interrupt_id])
+        if occurrence.decision is not None and not _is_same(occurrence.decision, decision):
+            if decision.verdict is Verdict.CANCEL and occurrence.state is OccurrenceState.INDETERMINATE:
+                continue  # Who wants to leave is told why that can not be: the doubt, each time it is said.
             return _conflict(entry, occurrence.interrupt_id)
     return decisions
 
@@ -202,19 +232,19 @@ def _not_now(loaded: Loaded, decisions: Mapping[str, Decision], *, dead: Collect
     if is_live(record.claim, now=loaded.now, dead=dead):
         message = "A replica that is presumed alive is carrying out this very resume; send it again to get its answer."
         return Refusal(Code.RESUME_IN_PROGRESS, message, tuple(decisions), retry_after_seconds=RETRY_SECONDS)
-    for occurrence in in_state(record, OccurrenceState.PENDING):
-        name = occurrence.interrupt_id
-        if occurrence.expires_at <= loaded.now:
-            return Refusal(Code.RESUME_EXPIRED, f"The approval '{name}' expired before it was answered.", (name,))
-        if name not in decisions:
-            return Refusal(Code.RESUME_MISSING_INTERRUPT, f"Resume omitted pending interruptId '{name}'.", (name,))
-    return None
+    pending = in_state(record, OccurrenceState.PENDING)
+    expired = [each.interrupt_id for each in pending if each.expires_at <= loaded.now]
+    late = [name for name in expired if name in decisions] or (expired if len(expired) == len(pending) else [])
+    if late:
+        return _expired(late)
+    missing = [each.interrupt_id for each in pending if each.interrupt_id not in {*decisions, *expired}]
+    return _missing(missing) if missing else None
 
 
-def _unfit(loaded: Loaded, decisions: Mapping[str, Decision], tools: Mapping[str, EffectKind]) -> Refusal | None:
+def _unfit(loaded: Loaded, decisions: Mapping[str, Decision], tools: Mapping[str, GatedTool]) -> Refusal | None:
     """Refuse what can not be carried out: a pause that lost a part, an approved tool that is gone or changed."""
     decided = [_decided(each, decisions) for each in loaded.record.occurrences]
-    if all(each.decision and each.decision.verdict is Verdict.CANCEL for each in decided):
+    if all(each.decision and each.decision.verdict in (Verdict.CANCEL, Verdict.EXPIRE) for each in decided):
         return None
     names = tuple(each.interrupt_id for each in decided)
     part = stale_part(loaded)
@@ -226,11 +256,19 @@ def _unfit(loaded: Loaded, decisions: Mapping[str, Decision], tools: Mapping[str
     if any(each.decision and _is_known_by_digest(each.decision) for each in decided):
         message = "The arguments that were approved are lost; send the same answer again, or cancel it to go on."
         return Refusal(Code.RESUME_STALE, message, names)
-    for each in decided:
-        if each.decision and each.decision.verdict is Verdict.APPROVE and tools.get(each.tool) is not each.kind:
-            message = f"Approved tool '{each.tool}' is not available as it was approved; retry the approval later."
-            return Refusal(Code.TOOL_UNAVAILABLE, message, names)
+    for asked, each in zip(loaded.record.occurrences, decided, strict=True):
+        is_approved = each.decision is not None and each.decision.verdict is Verdict.APPROVE
+        if each.decision is None or not is_approved or _is_seen_later(asked, tools):
+            continue
+        refusal = unfit(asked, each.decision, tools.get(asked.tool))
+        if refusal is not None:
+            return replace(refusal, interrupts=names)
     return None
+
+
+def _is_seen_later(asked: Occurrence, tools: Mapping[str, GatedTool]) -> bool:
+    """Say whether only the run itself can look at a tool: its context providers offer it anew."""
+    return asked.provided and asked.tool not in tools
 
 
 def stale_part(loaded: Loaded) -> str | None:
@@ -252,6 +290,12 @@ def _decided(occurrence: Occurrence, decisions: Mapping[str, Decision]) -> Occur
     return replace(occurrence, decision=decision, state=OccurrenceState.DECIDED)
 
 
+def _is_same(recorded: Decision, given: Decision) -> bool:
+    """Compare two answers. Where only the ledger kept one, nobody knows what rule came with it."""
+    is_equal = recorded.identity == given.identity
+    return is_equal or (_is_known_by_digest(recorded) and recorded.digest == given.digest)
+
+
 def _is_known_by_digest(decision: Decision) -> bool:
     return decision.verdict is Verdict.APPROVE and decision.arguments == UNKNOWN_ARGUMENTS
 
@@ -262,6 +306,18 @@ def _busy(record: Record, run_id: str) -> Refusal:
         message = "A replica that is presumed alive is carrying out this very run; send it again to get its answer."
         return Refusal(Code.RUN_IN_PROGRESS, message, names, RETRY_SECONDS)
     return Refusal(Code.THREAD_BUSY, "Another run holds this thread; retry later.", names, RETRY_SECONDS)
+
+
+def _missing(names: Sequence[str]) -> Refusal:
+    ids = ", ".join(f"'{name}'" for name in names)
+    plural = "s" if len(names) > 1 else ""
+    return Refusal(Code.RESUME_MISSING_INTERRUPT, f"Resume omitted pending interruptId{plural} {ids}.", tuple(names))
+
+
+def _expired(names: Sequence[str]) -> Refusal:
+    ids = " and ".join(f"'{name}'" for name in names)
+    message = f"The approval {ids} expired before it was answered; leave it out, or ask again if nothing else is open."
+    return Refusal(Code.RESUME_EXPIRED, message, tuple(names))
 
 
 def _conflict(entry: Entry, interrupt_id: str) -> Refusal:

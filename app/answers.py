@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from app.errors import Code, Refusal
-from stores.records import Decision, Json, Verdict
+from stores.records import Decision, Json, RuleReach, Verdict
 
 _VERDICT_KEYS = ("approved", "accepted")
+RULE_KEY = "standingRule"
+"""Stands beside the verdict, so an argument of this name is edited in `editedArgs` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +44,20 @@ def digest(*parts: str) -> str:
     return hashed.hexdigest()
 
 
+_REJECTION = Decision(Verdict.REJECT, "", digest("reject"))
+
+
 def call_digest(tool: str, arguments: str) -> str:
     """Return the digest of one exact call; `arguments` is its canonical JSON."""
     return digest("call", tool, arguments)
 
 
-def decide(entry: Entry, *, tool: str, arguments: str) -> Decision | Refusal:
+def decide(entry: Entry, *, tool: str, arguments: str, takes_rules: bool = False) -> Decision | Refusal:
     """Validate one answer against the call that was shown.
 
     An approval may carry edited arguments, as `editedArgs` (a full replacement) or beside the verdict (a merge); only
-    names that were shown, with values of the shown JSON type, are taken. Values beside a rejection mean nothing.
+    names that were shown, with values of the shown JSON type, are taken. Values beside a rejection mean nothing, but
+    for `standingRule`: that comes with an approval only, and where the call `takes_rules`.
     """
     if entry.status == "cancelled":
         return Decision(Verdict.CANCEL, "", digest("cancel"))
@@ -64,7 +70,11 @@ def decide(entry: Entry, *, tool: str, arguments: str) -> Decision | Refusal:
     is_approved = verdicts[0] if verdicts else None
     if not isinstance(is_approved, bool) or any(verdict is not is_approved for verdict in verdicts):
         return _invalid(entry, "must include a boolean `approved` (or `accepted`), and not two that differ")
-    return _approve(entry, payload, tool, arguments) if is_approved else Decision(Verdict.REJECT, "", digest("reject"))
+    rule = payload.pop(RULE_KEY, None)
+    if rule is not None and not (takes_rules and is_approved and rule in list(RuleReach)):
+        return _invalid(entry, "gives a standing rule that is unknown, not an approval's, or not taken for this call")
+    reach = None if rule is None else RuleReach(rule)
+    return _approve(entry, payload, tool, arguments, reach) if is_approved else _REJECTION
 
 
 def approval_digest(tool: str, arguments: str) -> str:
@@ -72,12 +82,12 @@ def approval_digest(tool: str, arguments: str) -> str:
     return digest("approve", tool, arguments)
 
 
-def _approve(entry: Entry, payload: Json, tool: str, arguments: str) -> Decision | Refusal:
+def _approve(entry: Entry, payload: Json, tool: str, arguments: str, rule: RuleReach | None) -> Decision | Refusal:
     edited = _edited(entry, payload, cast(Json, json.loads(arguments)))
     if isinstance(edited, Refusal):
         return edited
     text = canonical(edited)
-    return Decision(Verdict.APPROVE, text, approval_digest(tool, text))
+    return Decision(Verdict.APPROVE, text, approval_digest(tool, text), rule)
 
 
 def _edited(entry: Entry, payload: Json, shown: Json) -> Json | Refusal:

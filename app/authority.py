@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
-from app import admission, lifecycle, lost_record
+from app import admission, lifecycle, lost_record, standing
 from app.admission import Replay
-from app.again import save
 from app.answers import Entry
 from app.claims import Claims
+from app.commits import Commits
 from app.errors import Code, Refusal, RunRefused
+from app.gated_tools import GatedTool
 from app.lifecycle import Grant
 from app.releases import Releases
 from app.replicas import Replica
-from app.sizes import outgrown
 from app.steps import OnStep, Step
 from app.tickets import Ending, LetGo, Ticket
 from app.upkeep import Upkeep
-from stores import history
-from stores.ports import Change, Loaded, Saved, Stores
-from stores.records import EffectKind, Json, OccurrenceState, Run, RunState, Snapshot, ThreadKey
-
-_log = logging.getLogger(__name__)
+from app.views import Views
+from stores.ports import Loaded, Stores
+from stores.records import Json, OccurrenceState, Run, RunState, ThreadKey
 
 COMPARES_MAX = 5
 """How often a change that lost its compare is decided anew before the caller is told to retry."""
@@ -39,25 +37,26 @@ class ApprovalAuthority:
         stores: Stores,
         replica: Replica,
         claims: Claims,
+        commits: Commits,
         upkeep: Upkeep,
         releases: Releases,
         *,
         snapshot_bytes_max: int,
         on_step: OnStep,
     ) -> None:
+        self.views = Views(stores, replica)
         self._stores = stores
         self._replica = replica
         self._claims = claims
+        self._commits = commits
         self._upkeep = upkeep
         self._releases = releases
         self._snapshot_bytes_max = snapshot_bytes_max
         self._on_step = on_step
 
-    async def view(self, key: ThreadKey) -> Loaded:
-        """Read a thread for showing it. Writes nothing."""
-        return await self._stores.threads.load(key)
-
-    async def start(self, key: ThreadKey, *, run_id: str, input_digest: str) -> Ticket | Replay | Refusal:
+    async def start(
+        self, key: ThreadKey, *, run_id: str, input_digest: str, tools: Mapping[str, GatedTool]
+    ) -> Ticket | Replay | Refusal:
         """Claim the thread for a run that answers nothing, or say why not. Raises StoreUnavailable."""
         run = Run(run_id, input_digest, RunState.RUNNING, uuid4().hex)
         since = time.monotonic()
@@ -74,6 +73,11 @@ class ApprovalAuthority:
                     dead=dead,
                     snapshot_bytes_max=self._snapshot_bytes_max,
                 )
+                if isinstance(answer, Refusal) and answer.code is Code.RESUME_REQUIRED and _goes_on(loaded, run_id):
+                    answer = admission.sent_again(loaded, (), tools=tools, dead=dead)
+                    lost = await self._lost_effects(key, loaded, dead)
+                    answer = admission.effect_lost(lost) if lost else answer
+                    run = _continued(loaded.known) or run
                 if not isinstance(answer, Grant):
                     return answer
                 claimed = await self._claims.take(key, loaded, run, answer, dead=dead, since=since)
@@ -90,7 +94,7 @@ class ApprovalAuthority:
         run_id: str,
         entries: Sequence[Entry],
         messages: tuple[Json, ...],
-        tools: Mapping[str, EffectKind],
+        tools: Mapping[str, GatedTool],
     ) -> Ticket | Replay | Refusal:
         """Claim the thread with the decisions of these answers, or say why not. Raises StoreUnavailable.
 
@@ -111,7 +115,7 @@ class ApprovalAuthority:
                 return claimed
         return _busy()
 
-    async def take_over(self, key: ThreadKey, *, tools: Mapping[str, EffectKind]) -> Ticket | None:
+    async def take_over(self, key: ThreadKey, *, tools: Mapping[str, GatedTool]) -> Ticket | None:
         """Bring a due thread on: expire it, end its doubt, free it, or claim it to carry out what was decided.
 
         Raises RunRefused if the ledger refuses the claim.
@@ -130,58 +134,37 @@ class ApprovalAuthority:
             return None
         run_id = record.claim.run_id if record.claim else record.resume_run_id
         run = Run(run_id or uuid4().hex, grant.input_digest, RunState.RUNNING, uuid4().hex)
+        run = _continued(await self._going_on(key, loaded)) or run
         claimed = await self._claims.take(key, loaded, run, grant, dead=dead, since=since)
         if isinstance(claimed, Refusal):
             raise RunRefused(claimed)
         return claimed
 
-    async def finish(self, ticket: Ticket, ending: Ending) -> None:
-        """Commit a run whole: record, snapshot, bag and run row in one write.
+    async def finish(self, ticket: Ticket, ending: Ending) -> Ticket | None:
+        """Commit what a run leaves; a ticket if it goes on by itself. Raises RunRefused as `Commits.finish` says."""
+        return await self._commits.finish(ticket, ending)
 
-        Raises RunRefused if another run has taken the thread over, a decided call has not come to its end, or the
-        thread would outgrow its limit.
+    async def revoke(self, key: ThreadKey, interrupts: Collection[str]) -> Refusal | None:
+        """Take back the standing rules that these interrupts gave; refused while a run has the thread and may use them.
+
+        A write of its own, before the request that asks for it is looked at; nothing is written where no rule is there.
         """
-        outcomes = lifecycle.outcomes_of(ticket.record, ending.ended)
-        if outcomes is None:
-            raise RunRefused(Refusal(Code.RUN_FAILED, "An approved call was not carried out; send the same again."))
-        snapshot = history.carried_on(ticket.loaded.snapshot, ending.snapshot)
-        self._check_size(ticket, snapshot)
-        interrupts = ending.snapshot.interrupts if ending.pending else ()
-        run = replace(
-            ticket.run, state=RunState.FINISHED, outcomes=outcomes, events=ending.events, interrupts=interrupts
-        )
-        record = lifecycle.finish(pending=ending.pending, pause_id=ending.pause_id)
-        change = Change(
-            expected=ticket.record.version,
-            write_id=uuid4().hex,
-            record=record,
-            snapshot=snapshot,
-            bag=ending.bag,
-            runs=(run,),
-            due_at=self._upkeep.due_at(record, ticket.loaded.now),
-        )
-        await self._on_step(f"before-{Step.FINISH}", ticket.key)
-        saved = await save(self._stores.threads, ticket.key, change)
-        await self._on_step(f"after-{Step.FINISH}", ticket.key)
-        if not isinstance(saved, Saved):
-            code = Code.RESUME_IN_PROGRESS if ticket.record.occurrences else Code.THREAD_BUSY
-            message = "Another run has taken this thread over; send the same again to get its answer."
-            raise RunRefused(Refusal(code, message, tuple(ticket.answers)))
+        for _ in range(COMPARES_MAX):
+            loaded = await self._stores.threads.load(key)
+            if standing.revoked(loaded.record, interrupts) == loaded.record:
+                return None
+            if loaded.record.claim is not None:
+                message = "A run holds this thread; send the same again to take the rule back."
+                return Refusal(Code.THREAD_BUSY, message, (), lifecycle.RETRY_SECONDS)
+            if await self._upkeep.revoke(key, loaded, interrupts):
+                return None
+        return _busy()
 
     async def _unless_unstartable(self, ticket: Ticket) -> Ticket | Refusal:
         refusal = admission.unstartable(ticket.loaded, self._snapshot_bytes_max)
         if refusal is not None:
             await self._releases.release(ticket, LetGo())
         return refusal or ticket
-
-    def _check_size(self, ticket: Ticket, snapshot: Snapshot) -> None:
-        refusal = outgrown(ticket.loaded, snapshot, self._snapshot_bytes_max)
-        if refusal is None:
-            return
-        if not ticket.record.occurrences:
-            raise RunRefused(refusal)
-        # What was decided and has happened must be recorded, whatever it takes; the thread is full from now on.
-        _log.warning("A resume left a snapshot over AGUI_SNAPSHOT_BYTES_MAX (%d)", self._snapshot_bytes_max)
 
     async def _resume_once(
         self,
@@ -192,7 +175,7 @@ class ApprovalAuthority:
         run_id: str,
         entries: Sequence[Entry],
         said: tuple[Json, ...],
-        tools: Mapping[str, EffectKind],
+        tools: Mapping[str, GatedTool],
     ) -> Ticket | Replay | Refusal | None:
         """Decide about the thread as it was loaded; None if it has changed since."""
         dead = await self._dead(loaded)
@@ -201,17 +184,30 @@ class ApprovalAuthority:
         is_stuck = admission.leaves_stuck(
             loaded, entries, tools=tools, dead=dead, retries_max=retries_max, lost_effects=lost
         )
+        going_on = await self._going_on(key, loaded)
         if is_stuck or lost_record.is_left_by(loaded, entries):
             used = await self._used_run_id(key, loaded, run_id, Grant(()))
-            leave = self._upkeep.leave if is_stuck else self._upkeep.leave_lost
+            leave = partial(self._upkeep.leave, under_way=going_on) if is_stuck else self._upkeep.leave_lost
             left = used or await leave(key, loaded, run_id=run_id)
             return Replay(left, is_repeat=False) if isinstance(left, Run) else left
-        answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
+        if going_on is not None and all(admission.outcome_named(going_on, each.name) for each in entries):
+            answer: Grant | Replay | Refusal = admission.sent_again(
+                replace(loaded, known=going_on), entries, tools=tools, dead=dead
+            )
+        else:
+            answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
         if not isinstance(answer, Grant):
             return answer
         refusal = admission.effect_lost(lost) if lost else await self._used_run_id(key, loaded, run_id, answer)
-        run = Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
+        run = _continued(going_on) or Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
         return refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=said)
+
+    async def _going_on(self, key: ThreadKey, loaded: Loaded) -> Run | None:
+        """Return the run that decided the calls of this thread by standing rules and was not at its end."""
+        run_id = loaded.record.resume_run_id
+        if not loaded.record.goes_on or run_id is None:
+            return None
+        return await self._stores.threads.outcome(key, run_id=run_id)
 
     async def _used_run_id(self, key: ThreadKey, loaded: Loaded, run_id: str, grant: Grant) -> Refusal | None:
         """Refuse a run id under which other input has finished; `known` may be another run, found by an interrupt."""
@@ -233,6 +229,16 @@ class ApprovalAuthority:
         claim = loaded.record.claim
         is_open = claim is not None and claim.until > loaded.now
         return await self._replica.dead({claim.holder}) if claim is not None and is_open else frozenset()
+
+
+def _goes_on(loaded: Loaded, run_id: str) -> bool:
+    known = loaded.known
+    return loaded.record.goes_on and loaded.record.resume_run_id == run_id and known is not None
+
+
+def _continued(run: Run | None) -> Run | None:
+    """Return a run under a new attempt; it keeps its input, and what it has said and brought to an end."""
+    return None if run is None else replace(run, state=RunState.RUNNING, attempt=uuid4().hex)
 
 
 def _busy() -> Refusal:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from ag_ui.core import BaseEvent, CustomEvent, EventType, RunErrorEvent
+from ag_ui.core import BaseEvent, EventType, RunErrorEvent
 from agent_framework import Agent
 from agent_framework_ag_ui._agent import AgentConfig
 
@@ -15,15 +15,22 @@ from app import upstream
 from app.answers import call_digest, canonical
 from app.effects import RunEffects
 from app.errors import Code, Refusal, RunRefused
+from app.gated_tools import UNKNOWN, GatedTool
+from app.lifecycle import EXPIRY
 from app.pipe import Pipe
 from app.prepared import prepared
+from app.provided_tools import ProvidedTools
+from app.registration import Registration
 from app.snapshot_buffer import SnapshotBuffer
+from app.standing import Standing, decided, offered, rules_after, standing_of
 from app.steps import OnStep, Step
 from app.tickets import Ending, Ticket
-from app.tools import EffectDeclaration
 from app.transcript import Transcript, close_calls, open_interrupts
-from app.upkeep import CANCELLED_TEXT
-from stores.records import Bag, EffectKind, Json, Occurrence, Snapshot, Verdict
+from app.upkeep import CANCELLED_TEXT, EXPIRED_TEXT
+from stores.records import Bag, Json, Occurrence, Snapshot, Verdict
+
+INVOCATION_DISABLED_TEXT = "Function invocation is disabled; the approved tool remains pending for an explicit retry."
+"""Upstream's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,11 @@ class RunInput:
 
     data: Json
     function_invocation_kwargs: Mapping[str, Any] | None = None
+
+    def continued(self) -> RunInput:
+        """What the run goes on with once it was committed: its words and its state are in the thread by then."""
+        kept = {name: value for name, value in self.data.items() if name not in ("messages", "state")}
+        return replace(self, data={**kept, "messages": []})
 
 
 class CarryOut:
@@ -42,13 +54,15 @@ class CarryOut:
         build: Callable[[], Agent],
         config: AgentConfig,
         *,
-        effects: Mapping[str, EffectDeclaration],
+        tools: Mapping[str, GatedTool],
+        registration: Registration,
         approval_seconds: float,
         on_step: OnStep,
     ) -> None:
         self._build = build
         self._config = config
-        self._effects = effects
+        self._tools = tools
+        self._registration = registration
         self._approval_seconds = approval_seconds
         self._on_step = on_step
 
@@ -59,11 +73,15 @@ class CarryOut:
 
         Raises RunRefused where upstream or an approved call ends the run, and whatever the model raises.
         """
-        if ticket.record.occurrences and all(_is_cancelled(each) for each in ticket.record.occurrences):
-            return _cancelled(ticket), []
+        if ticket.record.occurrences and all(_is_given_up(each) for each in ticket.record.occurrences):
+            ending = _cancelled(ticket)
+            return ending, await upstream.picture(ticket.key, ending.snapshot, ticket.run.run_id)
         approvals = upstream.RunApprovals(ticket.key, ticket.record.occurrences, ticket.loaded.bag)
         buffer = SnapshotBuffer(ticket.loaded.snapshot)
-        agent = prepared(self._build(), effects, ticket.record.occurrences)
+        provided = ProvidedTools(self._registration, self._tools, ticket.record.occurrences)
+        built = self._build()
+        standing = standing_of(built)
+        agent = prepared(built, effects, ticket.record.occurrences, provided)
         transcript = Transcript()
         held: list[BaseEvent] = []
         is_held = has_result = False
@@ -77,7 +95,8 @@ class CarryOut:
             resume=upstream.resume_of(ticket.record.occurrences),
             function_invocation_kwargs=run_input.function_invocation_kwargs,
         )
-        async for event in stream:
+        async for said in stream:
+            event = buffer.as_shown(said)
             if event.type in (EventType.RUN_STARTED, EventType.RUN_FINISHED):
                 continue
             if isinstance(event, RunErrorEvent):
@@ -86,72 +105,101 @@ class CarryOut:
                 has_result = True
                 await self._on_step(f"before-{Step.MODEL}", ticket.key)
             transcript.add(event)
-            is_held = is_held or _asks_for_approval(event)
+            is_held = is_held or upstream.asked_by(event) is not None
             if is_held:
                 held.append(event)
             else:
                 pipe.put(event)
         await self._on_step(f"after-{Step.MODEL}", ticket.key)
-        return self._ending(ticket, approvals, buffer, effects, transcript), held
+        asked = await self._asked(ticket, approvals, provided.gated, standing)
+        ending = self._ending(asked, approvals, buffer, effects, transcript)
+        ruled = {each.interrupt_id for each in ending.decided}
+        return ending, [event for event in held if upstream.asked_by(event) not in ruled]
+
+    async def _asked(
+        self,
+        ticket: Ticket,
+        approvals: upstream.RunApprovals,
+        provided: Mapping[str, GatedTool],
+        standing: Standing | None,
+    ) -> tuple[Occurrence, ...]:
+        """Return the calls that the run asked for; those that a rule approves are decided, as they would be shown."""
+        now = ticket.now()
+        asked = [self._occurrence(ticket.run.run_id, each, now, provided) for each in approvals.asked()]
+        if standing is None:
+            return tuple(asked)
+        in_force = rules_after(ticket.record, now)
+        ruled = (replace(each, tool_digest=standing.tool_digests.get(each.tool)) for each in asked)
+        return tuple([await decided(each, in_force, standing) for each in ruled])
 
     def _ending(
         self,
-        ticket: Ticket,
+        asked: tuple[Occurrence, ...],
         approvals: upstream.RunApprovals,
         buffer: SnapshotBuffer,
         effects: RunEffects,
         transcript: Transcript,
     ) -> Ending:
-        now = ticket.now()
-        pending = tuple(self._occurrence(ticket.run.run_id, asked, now) for asked in approvals.asked())
-        pause_id = uuid4().hex if pending else None
+        pause_id = uuid4().hex if asked else None
         snapshot = replace(buffer.snapshot(), pause_id=pause_id)
-        expiries = {each.interrupt_id: each.expires_at for each in pending}
+        expiries = {each.interrupt_id: each.expires_at for each in asked}
         interrupts = open_interrupts(snapshot.interrupts, pause_id=pause_id or "", expires_at=expiries)
+        takes_rules = {each.interrupt_id for each in asked if each.tool_digest is not None}
+        cards = tuple(offered(each) if each.get("id") in takes_rules else each for each in interrupts)
         return Ending(
-            snapshot=replace(snapshot, interrupts=interrupts),
+            snapshot=replace(snapshot, interrupts=cards),
             bag=Bag(pause_id, approvals.bag_state()),
-            pending=pending,
+            asked=asked,
             pause_id=pause_id,
             ended=frozenset(effects.results),
             events=transcript.events(),
         )
 
-    def _occurrence(self, run_id: str, asked: upstream.Asked, now: float) -> Occurrence:
-        declared = self._effects.get(asked.tool, EffectDeclaration(EffectKind.UNSAFE))
+    def _occurrence(
+        self, run_id: str, asked: upstream.Asked, now: float, provided: Mapping[str, GatedTool]
+    ) -> Occurrence:
+        if asked.is_hosted:
+            message = (
+                f"The tool '{asked.tool}' runs at the model's provider; this host can not let a person approve it."
+            )
+            raise RunRefused(Refusal(Code.RUN_FAILED, message))
+        own = self._tools.get(asked.tool)
+        tool = own or provided.get(asked.tool, UNKNOWN)
         arguments = canonical(asked.arguments)
         return Occurrence(
             interrupt_id=asked.interrupt_id,
             call_id=asked.call_id,
             tool=asked.tool,
-            kind=declared.kind,
+            kind=tool.kind,
             arguments=arguments,
             digest=call_digest(asked.tool, arguments),
             run_id=run_id,
             created_at=now,
-            expires_at=now + self._approval_seconds,
-            key_lifetime_seconds=declared.key_lifetime_seconds,
+            expires_at=now + (tool.expires_seconds or self._approval_seconds),
+            key_lifetime_seconds=tool.key_lifetime_seconds,
             aliases=asked.aliases,
             upstream=asked.upstream,
+            provided=own is None,
+            is_valid=not tool.misfits(asked.arguments),
         )
 
 
-def _is_cancelled(occurrence: Occurrence) -> bool:
-    return occurrence.decision is not None and occurrence.decision.verdict is Verdict.CANCEL
+def _is_given_up(occurrence: Occurrence) -> bool:
+    return occurrence.decision is not None and occurrence.decision.verdict in (Verdict.CANCEL, Verdict.EXPIRE)
 
 
 def _cancelled(ticket: Ticket) -> Ending:
     """End a pause that was cancelled whole: no model call; the transcript says that the calls did not run."""
-    calls = {each.call_id: CANCELLED_TEXT for each in ticket.record.occurrences}
+    calls = {
+        each.call_id: EXPIRED_TEXT if each.decision == EXPIRY else CANCELLED_TEXT for each in ticket.record.occurrences
+    }
     snapshot = close_calls(ticket.loaded.snapshot or Snapshot(), calls)
     return Ending(snapshot, Bag(), (), None, frozenset(), ())
-
-
-def _asks_for_approval(event: BaseEvent) -> bool:
-    return isinstance(event, CustomEvent) and event.name == "function_approval_request"
 
 
 def _refusal_of(event: RunErrorEvent) -> Refusal:
     """Translate an error that upstream ended the run with; its text may carry internals and is not passed on."""
     code = Code(event.code) if event.code in set(Code) else Code.RUN_FAILED
+    if code is Code.INVOCATION_DISABLED:
+        return Refusal(code, INVOCATION_DISABLED_TEXT)
     return Refusal(code, "The run ended with an error of the agent; send the same again.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from app import lifecycle
 from app.again import again_if_in_doubt, save
-from app.errors import Refusal
+from app.errors import Code, Refusal, RunRefused
 from app.follow import refusal
 from app.ledger import Ledger
 from app.lifecycle import Grant
@@ -18,7 +18,7 @@ from app.steps import OnStep, Step
 from app.tickets import Ticket
 from app.upkeep import Upkeep
 from stores.ports import Batch, Change, Loaded, Lost, NotReserved, ReserveAnswer, Saved, Settled, Stores
-from stores.records import Claim, Json, Record, Run, ThreadKey
+from stores.records import Claim, Json, Occurrence, Record, Run, ThreadKey
 
 
 class Claims:
@@ -47,11 +47,13 @@ class Claims:
         """Claim an idle thread for a run that decides nothing, or answer what stands there."""
         since, write_id = time.monotonic(), uuid4().hex
         try:
+            await self._on_step(f"before-{Step.OPEN}", key)
             opened = await again_if_in_doubt(
                 lambda: self._stores.threads.open(
                     key, run=run, holder=self._holder, claim_seconds=self._claim_seconds, write_id=write_id
                 )
             )
+            await self._on_step(f"after-{Step.OPEN}", key)
         except BaseException:
             self._releases.remember(key, run.attempt)
             raise
@@ -94,14 +96,66 @@ class Claims:
             self._releases.remember(key, run.attempt)
             raise
 
+    async def go_on(self, ticket: Ticket, change: Change, decided: tuple[Occurrence, ...]) -> Ticket:
+        """Commit in the middle of a run, in the claim that it keeps, the calls that standing rules approved.
+
+        What a person's answer does in a claim of its own: rows reserved, decisions recorded, nothing begun. Raises
+        RunRefused if another run has taken the thread over, or the ledger knows such a call already.
+        """
+        key, claim = ticket.key, ticket.claim
+        batch = lifecycle.batch_of(Grant(decided), claim, dead=(), begin_idempotent=self._stores.shared)
+        try:
+            answers, change = await self._reserved(key, change, batch)
+            await self._on_step(f"before-{Step.CLAIM}", key)
+            saved = await save(self._stores.threads, key, change)
+            await self._on_step(f"after-{Step.CLAIM}", key)
+            if not isinstance(saved, Saved):
+                raise taken_over(ticket)
+            # Read anew, for a store may have sealed more of the messages with this very write.
+            loaded = await self._stores.threads.load(key)
+            if loaded.record.version != saved.version:
+                raise _carried_on(ticket, decided)
+        except BaseException:
+            self._releases.remember(key, claim.attempt)
+            raise
+        return replace(
+            ticket,
+            run=change.runs[0],
+            record=loaded.record,
+            loaded=loaded,
+            answers=saved.answers or answers,
+            rounds=ticket.rounds + 1,
+        )
+
+    async def reserved_for_later(self, key: ThreadKey, change: Change, decided: tuple[Occurrence, ...]) -> Change:
+        """Reserve what rules approved in a pause that waits for a person all the same; free for whoever resumes it."""
+        if not decided:
+            return change
+        batch = lifecycle.batch_for_later(decided, attempt=uuid4().hex, holder=self._holder)
+        return (await self._reserved(key, change, batch))[1]
+
+    async def _reserved(
+        self, key: ThreadKey, change: Change, batch: Batch
+    ) -> tuple[Mapping[str, ReserveAnswer], Change]:
+        """Reserve a batch of new calls, or put it into the change where one write does both."""
+        if self._stores.shared:
+            return {}, replace(change, batch=batch)
+        await self._on_step(f"before-{Step.RESERVE}", key)
+        answers = await self._ledger.reserve(key, batch)
+        await self._on_step(f"after-{Step.RESERVE}", key)
+        if not lifecycle.is_reserved(batch, answers):
+            raise RunRefused(refusal(answers, approved=set(answers), followed=None))
+        return answers, change
+
     async def _take(
         self, key: ThreadKey, loaded: Loaded, run: Run, record: Record, batch: Batch, since: float
     ) -> Ticket | Refusal | None:
         is_joint = self._stores.shared and bool(record.occurrences)
-        await self._on_step(f"before-{Step.CLAIM}", key)
         answers: Mapping[str, ReserveAnswer] = {}
         if record.occurrences and not is_joint:
+            await self._on_step(f"before-{Step.RESERVE}", key)
             answers = await self._ledger.reserve(key, batch)
+            await self._on_step(f"after-{Step.RESERVE}", key)
             if not lifecycle.is_reserved(batch, answers):
                 return await self._refused(key, loaded, batch, answers)
             if await self._has_other_result(key, batch, answers):
@@ -114,6 +168,7 @@ class Claims:
             runs=(run,),
             batch=batch if is_joint else None,
         )
+        await self._on_step(f"before-{Step.CLAIM}", key)
         saved = await save(self._stores.threads, key, change)
         await self._on_step(f"after-{Step.CLAIM}", key)
         match saved:
@@ -150,3 +205,16 @@ def _ticket(
     assert record.claim is not None, "a ticket is made from a claimed record"
     deadline = since + record.claim.until - loaded.now
     return Ticket(key, run, record, loaded, deadline, answers)
+
+
+def _carried_on(ticket: Ticket, decided: Sequence[Occurrence]) -> RunRefused:
+    code = Code.RESUME_IN_PROGRESS if ticket.record.occurrences else Code.RUN_IN_PROGRESS
+    message = "Another replica carries this very run on; send it again to get its answer."
+    return RunRefused(Refusal(code, message, tuple(each.interrupt_id for each in decided)))
+
+
+def taken_over(ticket: Ticket) -> RunRefused:
+    """Return what a run fails with whose thread is another's now."""
+    code = Code.RESUME_IN_PROGRESS if ticket.record.occurrences else Code.THREAD_BUSY
+    message = "Another run has taken this thread over; send the same again to get its answer."
+    return RunRefused(Refusal(code, message, tuple(ticket.answers)))

@@ -12,6 +12,7 @@ from typing import Any
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, stop_never, wait_exponential_jitter
 
 from app.errors import Code, Refusal, RunRefused
+from app.metrics import Metrics
 from app.steps import OnStep, Step
 from app.tools import EffectCall
 from stores.errors import StoreUnavailable
@@ -68,6 +69,7 @@ class RunEffects:
         limits: EffectLimits,
         drain: set[asyncio.Task[Any]],
         on_step: OnStep,
+        metrics: Metrics,
     ) -> None:
         self.results = {name: answer.result for name, answer in answers.items() if isinstance(answer, Settled)}
         self.in_doubt: set[str] = set()
@@ -83,6 +85,7 @@ class RunEffects:
         self._drain = drain
         self._tasks: dict[str, asyncio.Task[ToolResult]] = {}
         self._on_step = on_step
+        self._metrics = metrics
 
     async def perform(
         self, interrupt_id: str, digest: str, call: Callable[[EffectCall], Awaitable[ToolResult]]
@@ -208,6 +211,7 @@ class RunEffects:
             case Settled() | AlreadySettled():
                 return answer.result
             case SecondEffect():
+                self._metrics.second_effect()
                 _log.critical("Second effect: %s ran although it was resolved as not happened", name)
             case _:
                 _log.critical("Result refused by the ledger: %s is not begun under this attempt", name)

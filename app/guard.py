@@ -11,7 +11,8 @@ from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 
 from app.answers import approval_digest, canonical
 from app.effects import OPEN_ERRORS, RunEffects, ToolFailed
-from app.errors import RunRefused
+from app.errors import Code, Refusal, RunRefused
+from app.more_input import question_in
 from app.tools import DidNotHappen, EffectCall, declared_effect, give_effect
 from stores.errors import StoreError
 from stores.records import EffectKind, ToolResult
@@ -39,13 +40,14 @@ class ApprovalGuard(FunctionMiddleware):
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Let ungated calls through; run an approved one through the ledger and set its recorded result."""
         if declared_effect(context.function).kind is EffectKind.NONE:
-            await call_next()
+            await _call_ungated(context, call_next)
             return
         response = context.metadata.get("approval_response")
         interrupt_id = context.metadata.get("function_call_occurrence_id")
         digest = _approved_digest(response)
         if digest is None or not isinstance(interrupt_id, str):
-            raise MiddlewareFailure("A gated call reached its tool without an approval.")
+            refusal = Refusal(Code.RUN_FAILED, "A gated call was about to run without an approval; the run was ended.")
+            raise MiddlewareFailure(refusal.message) from RunRefused(refusal)
         try:
             result = await self._effects.perform(interrupt_id, digest, _call(context, call_next))
         except (RunRefused, StoreError) as error:
@@ -53,6 +55,16 @@ class ApprovalGuard(FunctionMiddleware):
         if result.is_error and not result.contents:
             raise RecordedFailure(f"The tool '{context.function.name}' failed.")
         context.result = [Content.from_dict(dict(content)) for content in result.contents]
+
+
+async def _call_ungated(context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await call_next()
+    except Exception as error:
+        question = question_in(error)
+        if question is None:
+            raise
+        context.result = [Content.from_text(question)]
 
 
 def _approved_digest(response: Any) -> str | None:
@@ -75,6 +87,9 @@ def _call(
         except DidNotHappen as error:
             raise ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True)) from error
         except Exception as error:
+            question = question_in(error)
+            if question is not None:
+                raise ToolFailed(ToolResult((_text(question),))) from error
             if effect.connection is not None and isinstance(error, GONE):
                 raise ConnectionError("The tool's transaction was lost and is rolled back.") from error
             _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)

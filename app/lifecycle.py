@@ -18,6 +18,7 @@ from stores.records import (
     Record,
     Run,
     RunState,
+    StandingRule,
     Verdict,
 )
 
@@ -30,12 +31,18 @@ DOUBT_SECONDS = 5.0
 UNKNOWN_ARGUMENTS = ""
 """What a decision has for arguments where only the ledger kept it, by its digest."""
 
+EXPIRY = Decision(Verdict.EXPIRE, "", digest("expire"))
+"""What time decides of a call that nobody answered, where other calls of its pause go on."""
+EXPIRED = "expired"
+"""Why a row was closed whose approval was not answered in time."""
+
 _ENDS = {
     Verdict.APPROVE: OccurrenceState.FINISHED,
     Verdict.REJECT: OccurrenceState.REJECTED,
     Verdict.CANCEL: OccurrenceState.CANCELLED,
+    Verdict.EXPIRE: OccurrenceState.EXPIRED,
 }
-_CLOSE_REASONS = {Verdict.REJECT: "rejected", Verdict.CANCEL: "cancelled"}
+_CLOSE_REASONS = {Verdict.REJECT: "rejected", Verdict.CANCEL: "cancelled", Verdict.EXPIRE: EXPIRED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Grant:
     @property
     def input_digest(self) -> str:
         """The digest of all decisions of the batch: what makes one resume the same as another."""
-        parts = sorted((each.interrupt_id, each.decision.digest) for each in self.occurrences if each.decision)
+        parts = sorted((each.interrupt_id, each.decision.identity) for each in self.occurrences if each.decision)
         return digest("resume", *(text for part in parts for text in part))
 
 
@@ -63,7 +70,8 @@ def batch_of(grant: Grant, claim: Claim, *, dead: Collection[str], begin_idempot
     for each in grant.occurrences:
         assert each.decision is not None, "a grant holds decided occurrences only"
         if each.decision.verdict is Verdict.APPROVE:
-            is_begun = begin_idempotent and each.kind is EffectKind.IDEMPOTENT
+            # What a context provider offers is seen in the run only: it may refuse before anything of it begins.
+            is_begun = begin_idempotent and each.kind is EffectKind.IDEMPOTENT and not each.provided
             row = Reservation(each.interrupt_id, each.kind, each.decision.digest, each.key_lifetime_seconds, is_begun)
             approve.append(row)
         else:
@@ -77,9 +85,20 @@ def is_reserved(batch: Batch, answers: Mapping[str, ReserveAnswer]) -> bool:
     return is_approved and all(isinstance(answers.get(name), Closed) for name in batch.close)
 
 
-def finish(*, pending: tuple[Occurrence, ...], pause_id: str | None) -> Record:
+def finish(*, pending: tuple[Occurrence, ...], pause_id: str | None, rules: tuple[StandingRule, ...] = ()) -> Record:
     """Return the record after a run committed: what it decided is gone, what it raised is open, no claim."""
-    return Record(pause_id=pause_id if pending else None, occurrences=pending)
+    return Record(pause_id=pause_id if pending else None, occurrences=pending, standing_rules=rules)
+
+
+def go_on(finished: Record, claim: Claim) -> Record:
+    """Return the record of a run that ends with no question to a person: it keeps its claim and carries on."""
+    return replace(finished, claim=claim, resume_run_id=claim.run_id, goes_on=True)
+
+
+def batch_for_later(decided: tuple[Occurrence, ...], *, attempt: str, holder: str) -> Batch:
+    """Return the rows of calls that rules decided in a pause: reserved, and free at once for the run it waits for."""
+    claim = Claim(attempt, holder, "", until=0.0)
+    return batch_of(Grant(decided), claim, dead=(), begin_idempotent=False)
 
 
 def outcomes_of(record: Record, ended: Collection[str]) -> tuple[Outcome, ...] | None:
@@ -149,9 +168,8 @@ def expired(loaded: Loaded) -> tuple[Occurrence, ...]:
 
 def without(record: Record, unanswered: Collection[Occurrence]) -> Record:
     """Return a record whose other calls go on without these, which nobody answered in time."""
-    cancel = Decision(Verdict.CANCEL, "", digest("cancel"))
     occurrences = tuple(
-        replace(each, state=OccurrenceState.DECIDED, decision=cancel) if each in unanswered else each
+        replace(each, state=OccurrenceState.DECIDED, decision=EXPIRY) if each in unanswered else each
         for each in record.occurrences
     )
     return replace(record, occurrences=occurrences, retries=0, retry_at=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 
@@ -18,11 +19,15 @@ from app.agents.payments import build_agent
 from app.authority import ApprovalAuthority
 from app.body_limit import BodyLimit
 from app.claims import Claims
+from app.commits import Commits
+from app.concurrency import ConcurrencyLimits, RunSlots, door
 from app.doubt_alarm import DoubtAlarm
 from app.drain import Drain, on_stop_signal
 from app.effects import EffectLimits
 from app.health import health_routes, not_draining
 from app.ledger import Ledger
+from app.metrics import Metrics
+from app.open_approvals import OpenLimits
 from app.reconciler import Reconciler
 from app.releases import Releases
 from app.replica_header import ReplicaHeader
@@ -31,6 +36,7 @@ from app.retention import Retention
 from app.run_request import RequestLimits
 from app.runner import HostAgent, RunLimits
 from app.scope import scope_resolver
+from app.send_limit import SendLimit
 from app.settings import Environment, Settings
 from app.steps import OnStep, no_step
 from app.storable_text import storable_text
@@ -47,25 +53,34 @@ def create_app_from_environment() -> FastAPI:
     return create_app(Settings())
 
 
-def create_app(settings: Settings, *, stores: Stores | None = None, on_step: OnStep = no_step) -> FastAPI:
-    """Return the host. `stores` that are given are used and not closed; `on_step` is for tests alone."""
+def create_app(
+    settings: Settings, *, stores: Stores | None = None, on_step: OnStep = no_step, metrics: Metrics | None = None
+) -> FastAPI:
+    """Return the host. `stores` that are given are used and not closed; `on_step` is for tests alone.
+
+    `metrics` None: what is counted goes to the process's own OpenTelemetry provider.
+    """
+    counted = metrics or Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         # sse-starlette cuts every stream at SIGTERM; ours end when their runs do, within the drain's grace period.
         AppStatus.enable_automatic_graceful_drain = False
+        # Tools that are plain functions run in these, and so do look-ups of names: asyncio's own would be far too few.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.tool_threads_max, "tool"))
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(_stores(settings) if stores is None else nullcontext(stores))
             # Servers close idle connections after 5 s or more; a call on one that is just closing would be in doubt.
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2.0)
             client = httpx.AsyncClient(base_url=settings.bank_url, timeout=settings.tool_seconds, limits=limits)
             bank = await stack.enter_async_context(client)
-            await stack.enter_async_context(_serving(app, settings, opened, bank, on_step))
+            await stack.enter_async_context(_serving(app, settings, opened, bank, on_step, counted))
             yield
 
     app = FastAPI(title="AG-UI replicas", lifespan=lifespan)
     app.add_middleware(BodyLimit, bytes_max=settings.body_bytes_max)
     app.add_middleware(ReplicaHeader, name=settings.replica_name)
+    app.add_middleware(SendLimit, seconds=settings.send_seconds)
     return app
 
 
@@ -75,13 +90,14 @@ def _stores(settings: Settings) -> AbstractAsyncContextManager[Stores]:
 
 @asynccontextmanager
 async def _serving(
-    app: FastAPI, settings: Settings, stores: Stores, bank: httpx.AsyncClient, on_step: OnStep
+    app: FastAPI, settings: Settings, stores: Stores, bank: httpx.AsyncClient, on_step: OnStep, metrics: Metrics
 ) -> AsyncIterator[None]:
     """Register the agents, keep house while the host serves, and drain before it ends."""
     drain = Drain()
     replica = Replica(stores.replicas, lease_seconds=settings.lease_seconds, label=settings.replica_name)
-    releases = Releases(stores, holder=replica.holder, retries_max=settings.reconcile_retries_max)
-    authority = _authority(settings, stores, replica, releases, on_step)
+    retries_max = settings.reconcile_retries_max
+    releases = Releases(stores, holder=replica.holder, retries_max=retries_max, on_step=on_step, metrics=metrics)
+    authority = _authority(settings, stores, replica, releases, on_step, metrics)
     model = make_model(settings)
     payments = HostAgent(
         "payments",
@@ -93,16 +109,19 @@ async def _serving(
         drain=drain,
         on_step=on_step,
         is_development=settings.environment is Environment.DEVELOPMENT,
+        metrics=metrics,
     )
     agents = {payments.host_name: payments}
+    resolver = scope_resolver(settings)
+    enter = door(RunSlots(_concurrency(settings), on_refusal=metrics.limit_refused), resolver)
     app.include_router(health_routes(drain, stores.check))
     for name, agent in agents.items():
         add_agent_framework_fastapi_endpoint(
             app,
             agent,
             f"/agents/{name}",
-            dependencies=[Depends(not_draining(drain)), Depends(storable_text)],
-            authorization_scope_resolver=scope_resolver(settings),
+            dependencies=[Depends(not_draining(drain)), Depends(storable_text), Depends(enter)],
+            authorization_scope_resolver=resolver,
             keepalive_seconds=settings.keepalive_seconds,
         )
     reconciler = Reconciler(
@@ -147,24 +166,38 @@ def _drain_if_dead(drain: Drain, grace_seconds: float, task: asyncio.Task[None])
 
 
 def _authority(
-    settings: Settings, stores: Stores, replica: Replica, releases: Releases, on_step: OnStep
+    settings: Settings, stores: Stores, replica: Replica, releases: Releases, on_step: OnStep, metrics: Metrics
 ) -> ApprovalAuthority:
     ledger = Ledger(stores.effects, replica)
     alarm = DoubtAlarm(age_seconds=settings.retention_indeterminate_seconds)
-    upkeep = Upkeep(stores, ledger, retries_max=settings.reconcile_retries_max, alarm=alarm)
+    retries_max = settings.reconcile_retries_max
+    upkeep = Upkeep(stores, ledger, retries_max=retries_max, alarm=alarm, on_step=on_step, metrics=metrics)
     claim_seconds = settings.run_seconds + settings.claim_margin_seconds
     claims = Claims(
         stores, ledger, upkeep, releases, holder=replica.holder, claim_seconds=claim_seconds, on_step=on_step
+    )
+    commits = Commits(
+        stores,
+        claims,
+        upkeep,
+        snapshot_bytes_max=settings.snapshot_bytes_max,
+        open_limits=OpenLimits(settings.open_approvals_per_thread_max, settings.open_approvals_per_scope_max),
+        on_step=on_step,
     )
     return ApprovalAuthority(
         stores,
         replica,
         claims,
+        commits,
         upkeep,
         releases,
         snapshot_bytes_max=settings.snapshot_bytes_max,
         on_step=on_step,
     )
+
+
+def _concurrency(settings: Settings) -> ConcurrencyLimits:
+    return ConcurrencyLimits(settings.runs_max, settings.runs_per_scope_max, settings.runs_resume_share)
 
 
 def _limits(settings: Settings) -> RunLimits:

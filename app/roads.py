@@ -30,6 +30,12 @@ def take_answers(input_data: Json) -> list[Entry] | Refusal | None:
     return entries + spoken if is_answer or spoken else None
 
 
+def has_answers(input_data: Json) -> bool:
+    """Say whether a road carries an answer, well-formed or not. The input stays as it is."""
+    copy = dict(input_data)
+    return bool(_resume_roads(copy)) or bool(_take_spoken_answers(copy))
+
+
 def _resume_roads(input_data: Json) -> list[tuple[str, Any]]:
     roads: list[tuple[str, Any]] = [("resume", input_data.pop("resume", None))]
     for name in ("forwarded_props", "forwardedProps"):

@@ -1,4 +1,4 @@
-"""The named steps of a resume, in order: the list the README prints, and where a test may stop a replica."""
+"""The named steps of a run, in order: the list the README prints, and where a test may stop or kill a replica."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from stores.records import ThreadKey
 
 
 class Step(StrEnum):
-    """One step of a resume. Each is passed twice: `before` it is taken and `after`."""
+    """One step, nearly each a write. It is passed twice: `before` it is taken and `after`."""
 
+    OPEN = "open"
     LOAD = "load"
+    RESERVE = "reserve"
     CLAIM = "claim"
     BEGIN = "begin"
     EFFECT = "effect"
@@ -19,6 +21,10 @@ class Step(StrEnum):
     MODEL = "model"
     FINISH = "finish"
     ANSWER = "answer"
+    FREE = "free"
+    RELEASE = "release"
+    CLOSE = "close"
+    RECORD = "record"
 
 
 OnStep = Callable[[str, ThreadKey], Awaitable[None]]

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stores.ports import Loaded, ReserveAnswer
-from stores.records import Bag, Claim, Json, Occurrence, Record, Run, Snapshot, ThreadKey
+from stores.records import Bag, Claim, Json, Occurrence, OccurrenceState, Record, Run, Snapshot, ThreadKey
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """A committed claim: what the run was granted, and what it needs to carry it out, finish or release it.
 
-    `deadline` is this process's monotonic time of the claim's `until`: no call starts after it.
+    `deadline` is this process's monotonic time of the claim's `until`: no call starts after it. `rounds` is how often
+    the run has gone on by standing rules in this claim.
     """
 
     key: ThreadKey
@@ -23,6 +24,7 @@ class Ticket:
     loaded: Loaded
     deadline: float
     answers: Mapping[str, ReserveAnswer] = field(default_factory=dict)
+    rounds: int = 0
 
     @property
     def claim(self) -> Claim:
@@ -37,14 +39,39 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a run leaves: the picture of the thread, what it asked for, what it answered, and what it says."""
+    """What a run leaves: the picture of the thread, what it asked for, what it answered, and what it says.
+
+    `asked` are pending, or decided by a standing rule already. If none is pending, the run goes on with them. The
+    snapshot has an interrupt for each: upstream begins a resume from the thread's messages only where there is one.
+    """
 
     snapshot: Snapshot
     bag: Bag
-    pending: tuple[Occurrence, ...]
+    asked: tuple[Occurrence, ...]
     pause_id: str | None
     ended: frozenset[str]
     events: tuple[Json, ...]
+
+    @property
+    def pending(self) -> tuple[Occurrence, ...]:
+        """The calls that wait for a person."""
+        return tuple(each for each in self.asked if each.state is OccurrenceState.PENDING)
+
+    @property
+    def cards(self) -> tuple[Json, ...]:
+        """The interrupts a person is shown."""
+        waiting = {each.interrupt_id for each in self.pending}
+        return tuple(each for each in self.snapshot.interrupts if each.get("id") in waiting)
+
+    @property
+    def decided(self) -> tuple[Occurrence, ...]:
+        """The calls that need no person any more."""
+        return tuple(each for each in self.asked if each.state is OccurrenceState.DECIDED)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run is not over: it asked for calls, and no person need answer any of them."""
+        return bool(self.asked) and not self.pending
 
 
 @dataclass(frozen=True, slots=True)

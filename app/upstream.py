@@ -3,6 +3,9 @@
 - `run_agent_stream`, the approval state store and lifecycle: a pluggable store (microsoft/agent-framework#7082).
 - forced deferred owners: a batch that mixes approve and reject, which wedges native agents (same issue).
 - the scope keys of the input and the shape of a resume: a public run API that takes both.
+- the event that asks for an approval: a public builder of it.
+- the error that arguments changed after their approval: a public name for it.
+- the members of a middleware bundle: a public name for them.
 - the encoding of checkpoints: public names for it, which every storage but upstream's own needs.
 """
 
@@ -15,9 +18,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ag_ui.core import BaseEvent, EventType, RunFinishedEvent
-from agent_framework import Agent
+from ag_ui.core import BaseEvent, CustomEvent, EventType, RunFinishedEvent
+from agent_framework import Agent, Content, MiddlewareBundle
 from agent_framework._serialization import make_json_safe
+from agent_framework._tools import _FunctionArgumentsChangedAfterApproval
 from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
 from agent_framework_ag_ui import AGUIThreadSnapshotStore
 from agent_framework_ag_ui._agent import AgentConfig
@@ -27,6 +31,7 @@ from agent_framework_ag_ui._approval_lifecycle import (
     ApprovalLifecycle,
     ApprovalOccurrence,
     ApprovalOccurrenceIdentity,
+    ApprovalOutcome,
     ApprovalStatus,
     AuthorizedExecution,
 )
@@ -35,7 +40,12 @@ from agent_framework_ag_ui._approval_state import (
     InMemoryAGUIApprovalStateStore,
     approval_state_thread_id,
 )
-from agent_framework_ag_ui._run_common import _build_run_finished_event, _strict_resume_entries
+from agent_framework_ag_ui._run_common import (
+    FlowState,
+    _build_run_finished_event,
+    _emit_approval_request,
+    _strict_resume_entries,
+)
 from agent_framework_ag_ui._snapshot_session import ThreadSnapshotSession
 from agent_framework_ag_ui._snapshots import _SNAPSHOT_SCOPE_INPUT_KEY
 
@@ -55,6 +65,7 @@ class Asked:
     tool: str
     arguments: Json
     aliases: tuple[str, ...]
+    is_hosted: bool
     upstream: Json
 
 
@@ -77,9 +88,24 @@ class _DeferredLifecycle(ApprovalLifecycle):
         return super().register(owner=ApprovalExecutionOwner.DEFERRED if is_local else owner, **fields)
 
     def begin_execution(self, intent: AuthorizedExecution, *, owner: ApprovalExecutionOwner) -> None:
-        """Let a call that has begun begin again: whether it may be repeated, with its key, is for our ledger to say."""
-        if self.get(intent.identity).status is not ApprovalStatus.EXECUTING:
+        """Let a call begin whatever became of its run: whether it may start or be repeated is for our ledger to say.
+
+        It has begun there by now. One whose run has failed meanwhile, with upstream's claims, still runs to its result.
+        """
+        if self.get(intent.identity).status is ApprovalStatus.CLAIMED:
             super().begin_execution(intent, owner=owner)
+
+    def defer(
+        self,
+        intent: AuthorizedExecution,
+        results: list[Content],
+        *,
+        owner: ApprovalExecutionOwner = ApprovalExecutionOwner.LOCAL,
+    ) -> ApprovalOutcome:
+        """Do not ask again for a call whose tool asked for more input: it has a result, see `app/more_input.py`."""
+        outcome = super().defer(intent, results, owner=owner)
+        self._occurrences[intent.identity].status = ApprovalStatus.EXECUTING
+        return outcome
 
     def restore(self, occurrence: ApprovalOccurrence) -> None:
         """Put back a pending occurrence as it was when its pause was committed."""
@@ -127,7 +153,13 @@ def _asked(occurrence: ApprovalOccurrence) -> Asked:
     aliases = tuple(dict.fromkeys(name for name in names if name and name != interrupt_id))
     arguments = cast(Json, json.loads(occurrence.arguments))
     return Asked(
-        interrupt_id, occurrence.identity.call_id, occurrence.name, arguments, aliases, _occurrence_to(occurrence)
+        interrupt_id,
+        occurrence.identity.call_id,
+        occurrence.name,
+        arguments,
+        aliases,
+        occurrence.owner is ApprovalExecutionOwner.HOSTED,
+        _occurrence_to(occurrence),
     )
 
 
@@ -214,12 +246,45 @@ def run_finished(key: ThreadKey, run_id: str, interrupts: Sequence[Json]) -> Run
     return _build_run_finished_event(run_id=run_id, thread_id=key.thread_id, interrupts=list(interrupts) or None)
 
 
+def approval_request(occurrence: Occurrence) -> BaseEvent:
+    """Return the event by which a live pause asks for one call."""
+    arguments = cast(Json, json.loads(occurrence.arguments))
+    call = Content.from_function_call(
+        occurrence.call_id, occurrence.tool, arguments=arguments, id=occurrence.interrupt_id
+    )
+    asked = Content.from_function_approval_request(id=occurrence.interrupt_id, function_call=call)
+    events = _emit_approval_request(asked, FlowState(), require_confirmation=False)
+    return next(event for event in events if event.type is EventType.CUSTOM)
+
+
+def changed_arguments(error: BaseException) -> Json | None:
+    """Return the arguments that a call was changed to after its approval, if that is what ended it."""
+    if not isinstance(error, _FunctionArgumentsChangedAfterApproval):
+        return None
+    return cast(Json, make_json_safe(dict(error.arguments)))
+
+
+def asked_by(event: BaseEvent) -> str | None:
+    """Return the interrupt that an event of a run asks for; None if it asks for no approval."""
+    if not isinstance(event, CustomEvent) or event.name != "function_approval_request":
+        return None
+    return str(event.value.get("id"))
+
+
 async def picture(key: ThreadKey, snapshot: Snapshot | None, run_id: str) -> list[BaseEvent]:
-    """Return the state and messages of a snapshot as upstream's hydration sends them, without its RUN_FINISHED."""
+    """Return the state and messages of a snapshot as upstream's hydration sends them."""
     stored = None if snapshot is None else to_upstream(snapshot)
     session = ThreadSnapshotSession(store=None, scope=key.scope, thread_id=key.thread_id, stored=stored)
     events = [event async for event in session.hydrate_events(run_id=run_id)]
-    return [event for event in events if event.type is not EventType.RUN_FINISHED]
+    return [event for event in events if event.type not in (EventType.RUN_STARTED, EventType.RUN_FINISHED)]
+
+
+def middleware_of(agent: Agent) -> list[Any]:
+    """Return an agent's middleware, that of a bundle each by itself, in its order."""
+    found: list[Any] = []
+    for each in agent.middleware or ():
+        found += each._middleware if isinstance(each, MiddlewareBundle) else [each]
+    return found
 
 
 def encode_checkpoint(value: Any) -> Any:

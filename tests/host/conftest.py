@@ -14,8 +14,13 @@ from tests.host.worlds import World, memory_world, postgres_world, redis_world, 
 
 ON_TWO_STORES = {"memory", "postgres"}
 ABOUT_THE_ROAD = {
+    *("test_more_input", "test_siblings", "test_standing_rules"),
+    *("test_doubts_command", "test_one_id", "test_open_interrupts_shown"),
     *("test_bad_bodies", "test_bad_input", "test_busy_threads", "test_decisions", "test_detached_runs", "test_expiry"),
-    *("test_hold_back", "test_hostile_clients", "test_hydration", "test_model_failures", "test_tool_failures"),
+    *("test_context_providers", "test_edited_arguments", "test_expiry_per_tool", "test_foreign_answers"),
+    *("test_hold_back", "test_hosted_tools", "test_hostile_clients", "test_hydration", "test_model_failures"),
+    *("test_draining", "test_open_approvals_limit"),
+    *("test_answers_in_turn", "test_scenarios_approvals", "test_scenarios_streaming", "test_tool_failures"),
 }
 """What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two.
 The others it has on all but SQLite, on which tests/e2e kills replicas. `make prove` has everything on everything."""

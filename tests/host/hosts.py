@@ -13,6 +13,7 @@ import httpx
 from fastapi import FastAPI
 
 from app.main import create_app
+from app.metrics import Metrics
 from app.settings import Environment, ScopeResolver, Settings
 from stores.ports import Change, Loaded, Saved, Stores
 from stores.records import Scope, ThreadKey
@@ -104,6 +105,10 @@ class Hosts:
         self._bank_url = bank_url
         self._stack = stack
 
+    def beside(self, stack: AsyncExitStack) -> Hosts:
+        """Return an empty set of hosts over the same world, which end with `stack`."""
+        return Hosts(self._world, self._bank_url, stack)
+
     @property
     def is_transactional(self) -> bool:
         """Whether the stores of this world can run a tool in their own transaction."""
@@ -115,7 +120,13 @@ class Hosts:
         return self.a.stores.durable
 
     async def start(
-        self, *, like: Host | None = None, decorate: Callable[[Stores], Stores] = lambda stores: stores, **changes: Any
+        self,
+        *,
+        like: Host | None = None,
+        decorate: Callable[[Stores], Stores] = lambda stores: stores,
+        steps: Steps | None = None,
+        metrics: Metrics | None = None,
+        **changes: Any,
     ) -> Host:
         """Start one more host; `changes` are settings. Answers when it has said that it lives.
 
@@ -123,8 +134,8 @@ class Hosts:
         """
         stores = like.stores if like else await self._stack.enter_async_context(self._world.open_another())
         stores = decorate(stores)
-        steps = Steps()
-        app = create_app(self._settings(changes), stores=stores, on_step=steps)
+        steps = steps or Steps()
+        app = create_app(self.settings(**changes), stores=stores, on_step=steps, metrics=metrics)
         before = len(await stores.replicas.seen())
         await self._stack.enter_async_context(app.router.lifespan_context(app))
         self._stack.callback(steps.let_go)
@@ -174,7 +185,8 @@ class Hosts:
         await self.until(is_answered)
         return found[-1]
 
-    def _settings(self, changes: dict[str, Any]) -> Settings:
+    def settings(self, **changes: Any) -> Settings:
+        """Return what a host of this world is started with."""
         defaults: dict[str, Any] = {
             "environment": Environment.DEVELOPMENT,
             "scope": ScopeResolver.HEADER,

@@ -443,8 +443,14 @@ async def test_a_doubt_that_an_operator_ended_is_carried_on_once(hosts: Hosts, b
     observer = await start_reconciling(hosts)
     await hosts.until(lambda: has_doubt(hosts))
 
+    (row,) = (await hosts.a.stores.effects.read(key_of("t"), interrupts=asked.ids)).values()
     resolved = await hosts.a.stores.effects.resolve(
-        key_of("t"), interrupt_id=asked.ids[0], result=TOLD, by="operator", evidence="the bank's statement"
+        key_of("t"),
+        interrupt_id=asked.ids[0],
+        attempt=row.attempt or "",
+        result=TOLD,
+        by="operator",
+        evidence="the bank's statement",
     )
 
     assert resolved == Settled(TOLD)

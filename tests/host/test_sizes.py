@@ -42,12 +42,12 @@ async def test_an_approval_of_a_full_thread_is_answered_and_recorded(
     full = await hosts.start(snapshot_bytes_max=10)
     body = answers("t", *map(approve, asked.ids))
 
-    with caplog.at_level(logging.WARNING, logger="app.authority"):
+    with caplog.at_level(logging.WARNING, logger="app.commits"):
         answered = await full.send(body)
 
     assert (answered.code, await bank.paid()) == (None, [("INV-1", "ACME")])
     assert (await hosts.c.send(body)).is_replay
-    (warned,) = [record.getMessage() for record in caplog.records if record.name == "app.authority"]
+    (warned,) = [record.getMessage() for record in caplog.records if record.name == "app.commits"]
     assert "AGUI_SNAPSHOT_BYTES_MAX" in warned
 
 

@@ -147,8 +147,10 @@ async def test_an_operators_word_that_nothing_happened_lets_the_call_run_again(h
     await hasty.send(body)
     await bank.delay("INV-1", 0)
 
+    (row,) = (await hosts.b.stores.effects.read(KEY, interrupts=asked.ids)).values()
+    stated = {"by": "operator", "evidence": "the bank has no such wire"}
     await hosts.b.stores.effects.resolve(
-        KEY, interrupt_id=asked.ids[0], result=None, by="operator", evidence="the bank has no such wire"
+        KEY, interrupt_id=asked.ids[0], attempt=row.attempt or "", result=None, **stated
     )
     answered = await hosts.c.send(body)
 

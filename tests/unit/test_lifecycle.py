@@ -152,7 +152,7 @@ def test_a_call_that_nobody_answered_expires_beside_one_that_was_and_the_rest_go
     assert lifecycle.expired(thread) == (PAST,)
 
     record = lifecycle.without(thread.record, (PAST,))
-    assert [each.decision for each in record.occurrences] == [CANCELLATION, APPROVAL]
+    assert [each.decision for each in record.occurrences] == [lifecycle.EXPIRY, APPROVAL]
     assert due_at(record) == NOW
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.answers import Entry, approval_digest, call_digest, digest
 from app.errors import Code, Refusal
+from app.gated_tools import GatedTool
 from stores.ports import Loaded
 from stores.records import (
     Bag,
@@ -26,7 +27,7 @@ from stores.records import (
 NOW = 1_000.0
 PAUSE = "pause-1"
 ARGUMENTS = '{"invoice":"INV-1","payee":"ACME"}'
-TOOLS = {"pay": EffectKind.IDEMPOTENT, "wire": EffectKind.UNSAFE}
+TOOLS = {"pay": GatedTool(EffectKind.IDEMPOTENT), "wire": GatedTool(EffectKind.UNSAFE)}
 
 APPROVAL = Decision(Verdict.APPROVE, ARGUMENTS, approval_digest("wire", ARGUMENTS))
 REJECTION = Decision(Verdict.REJECT, "", digest("reject"))
