@@ -11,17 +11,13 @@ from typing import Any
 
 import httpx
 
-from app.steps import Step
 from deploy.agui_client import AguiClient, Reply, approve, ask, resume
+from tests.crash_points.points import Journey, points
 
 ANSWER_SECONDS = 120.0
 INDETERMINATE = "APPROVAL_OUTCOME_INDETERMINATE"
 
 Json = dict[str, Any]
-
-
-def _passed(*left_out: Step) -> tuple[str, ...]:
-    return tuple(f"{when}-{step}" for step in Step if step not in left_out for when in ("before", "after"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +31,23 @@ class Kind:
     steps: tuple[str, ...]
 
 
-# A transactional call is never begun; an idempotent one is begun in the claim's own write.
 IDEMPOTENT = Kind(
-    "idempotent", "pay {invoice} to ACME", "Paid {invoice} to ACME, receipt {receipt}.", "payments", _passed(Step.BEGIN)
+    "idempotent",
+    "pay {invoice} to ACME",
+    "Paid {invoice} to ACME, receipt {receipt}.",
+    "payments",
+    points(Journey.IDEMPOTENT, shared=True),
 )
-TRANSACTIONAL = Kind("transactional", "refund {invoice}", "Refunded {invoice}.", "refunds", _passed(Step.BEGIN))
-UNSAFE = Kind("unsafe", "wire {invoice} to ACME", "Wired {invoice} to ACME, receipt {receipt}.", "wires", _passed())
+TRANSACTIONAL = Kind(
+    "transactional", "refund {invoice}", "Refunded {invoice}.", "refunds", points(Journey.TRANSACTIONAL, shared=True)
+)
+UNSAFE = Kind(
+    "unsafe",
+    "wire {invoice} to ACME",
+    "Wired {invoice} to ACME, receipt {receipt}.",
+    "wires",
+    points(Journey.UNSAFE, shared=True),
+)
 
 
 @dataclass(slots=True)
