@@ -7,6 +7,7 @@ TESTS    ?= tests
 JOBS     ?= $(shell $(or $(PYTHON),python3) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo auto)
 SIZES    ?= 100,1000,10000,100000
 ADAPTERS ?=
+STORES   ?= memory
 PYTHON   ?=
 
 VENV      := .venv
@@ -15,10 +16,10 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up demo down status test prove check bench-growth format lock clean
+.PHONY: help install up demo down status test upstream-suite prove check bench-growth format lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Make .venv with exactly what requirements.lock names
 
@@ -36,6 +37,9 @@ status: $(INSTALLED) ## Show the replicas of the local cluster
 
 test: $(INSTALLED) ## Run the tests (TESTS=tests/unit JOBS=4)
 	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow' $(TESTS)
+
+upstream-suite: $(INSTALLED) ## Run upstream's own tests on this host (STORES=memory or sqlite)
+	@$(RUN) -m tests.upstream_suite --stores $(STORES)
 
 prove: $(INSTALLED) ## Run everything: the tests, the slow ones too, and the growth curves (about an hour)
 	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
