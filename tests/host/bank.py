@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deploy.bank import create_bank
 from tests.host.serving import serving
 
 
 class Bank:
-    """The demo's bank behind a real socket. Refunds are no business of it: they are rows in the hosts' database."""
+    """The demo's bank behind a real socket. Refunds are no business of it: they are rows in the hosts' database.
 
-    def __init__(self, url: str, client: httpx.AsyncClient) -> None:
+    `model_calls` counts, by the outage that the words of a turn name, how often the model was called after a tool.
+    """
+
+    def __init__(self, url: str, client: httpx.AsyncClient, model_calls: Counter[str]) -> None:
         self.url = url
+        self.model_calls = model_calls
         self._client = client
 
     async def payments(self) -> list[dict[str, Any]]:
@@ -61,7 +67,23 @@ class Bank:
 @asynccontextmanager
 async def open_bank() -> AsyncIterator[Bank]:
     """Open a new bank."""
-    async with serving(create_bank()) as (host, port):
+    bank, model_calls = create_bank(), Counter[str]()
+    bank.add_middleware(_CountModelCalls, counts=model_calls)
+    async with serving(bank) as (host, port):
         url = f"http://{host}:{port}"
         async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-            yield Bank(url, client)
+            yield Bank(url, client, model_calls)
+
+
+class _CountModelCalls:
+    """The scripted model asks whether its outage is on, each time that it is called after a tool."""
+
+    def __init__(self, app: ASGIApp, counts: Counter[str]) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _, *names = str(scope["path"]).split("/")
+        if len(names) == 3 and (names[0], names[2]) == ("outages", "take"):
+            self._counts[names[1]] += 1
+        await self._app(scope, receive, send)
