@@ -1,4 +1,4 @@
-"""Orders to kill a replica at a named step of a thread, and the log of those that were carried out."""
+"""Orders to kill or freeze a replica at a named step of a thread, and the log of those that were carried out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HITS = "hits.log"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A replica that was killed. `elsewhere` are the steps its process had seen of every other thread, in order."""
+    """A replica that was killed or frozen. `elsewhere` are the steps, in order, it had seen of every other thread."""
 
     at: float
     thread_id: str
@@ -31,25 +31,26 @@ class KillOrders:
         self._folder = folder
         self._steps: defaultdict[str, list[str]] = defaultdict(list)
 
-    def place(self, thread_id: str, step: str) -> None:
-        """Order that the replica which takes this step of this thread next dies there."""
+    def place(self, thread_id: str, step: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Order that the replica which takes this step of this thread next gets this signal there."""
         partial = self._folder / f".{thread_id}"
-        partial.write_text(step)
+        partial.write_text(f"{number.name} {step}")
         partial.rename(self._folder / thread_id)
 
     def carry_out(self, thread_id: str, step: str) -> None:
-        """Kill this very process if that is what was ordered; each order is carried out once, by one process."""
+        """Send this very process the signal that was ordered; each order is carried out once, by one process."""
         self._steps[thread_id].append(step)
         order = self._folder / thread_id
         try:
-            if order.read_text() != step:
+            name, at = order.read_text().split(" ")
+            if at != step:
                 return
             order.unlink()
         except FileNotFoundError:
             return
         elsewhere = {name: steps for name, steps in self._steps.items() if name != thread_id}
         self._log(Hit(time.time(), thread_id, step, os.environ["AGUI_REPLICA_NAME"], elsewhere))
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[name])
 
     def hits(self) -> list[Hit]:
         """Return the orders that were carried out, oldest first."""
