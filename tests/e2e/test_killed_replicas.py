@@ -31,13 +31,11 @@ LEASE_SECONDS = 4.0
 @pytest.mark.parametrize(
     ("store", "counts", "hits_min"),
     [
-        # As many of each as there are steps before and after which a replica may die.
-        pytest.param("sqlite", {IDEMPOTENT: 14, TRANSACTIONAL: 14, UNSAFE: 16}, 38, id="sqlite"),
         pytest.param(
             "sqlite",
             {IDEMPOTENT: 50, TRANSACTIONAL: 50, UNSAFE: 20},
             108,
-            id="sqlite-more",
+            id="sqlite",
             marks=pytest.mark.slow,
         ),
         pytest.param(

@@ -429,7 +429,7 @@ async def test_what_nobody_answered_expires_beside_what_the_ledger_knows(hosts: 
     assert run is not None
     assert {each.interrupt_id: each.state for each in run.outcomes} == {
         asked.ids[0]: "finished",
-        asked.ids[1]: "cancelled",
+        asked.ids[1]: "expired",
     }
     assert await bank.paid() == []
 

@@ -15,16 +15,16 @@ from tests.host.hosts import Host, Hosts, key_of
 DOUBT = "APPROVAL_OUTCOME_INDETERMINATE"
 KEY = key_of("t")
 TOOL_SECONDS = 0.3
+TOO_LONG = "X" * 65
 
 
 async def test_a_final_error_is_recorded_and_the_model_sees_it_once(hosts: Hosts, bank: Bank) -> None:
-    asked = await hosts.a.send(says("t", "wire INV-1 to ACME"))
-    refused_by_bank = "x" * 201
-    body = answers("t", approve(*asked.ids, payee=refused_by_bank))
+    asked = await hosts.a.send(says("t", f"wire INV-1 to {TOO_LONG}"))
+    body = answers("t", approve(*asked.ids))
 
     answered = await hosts.b.send(body)
 
-    # The tool's own schema refuses the payee before the tool runs; the model is told that the call failed.
+    # The tool takes no such payee, as the model chose it; the model is told that the call failed.
     assert answered.code is None
     assert len(answered.results) == 1
     assert answered.results[0].startswith("Error: ")
@@ -48,9 +48,9 @@ async def test_what_did_not_happen_is_told_to_the_model_in_its_own_words(hosts: 
 
 
 async def test_a_failed_call_does_not_hide_its_siblings_result(hosts: Hosts, bank: Bank) -> None:
-    asked = await hosts.a.send(says("t", "wire INV-1 to ACME and wire INV-2 to ACME"))
+    asked = await hosts.a.send(says("t", f"wire INV-1 to {TOO_LONG} and wire INV-2 to ACME"))
 
-    answered = await hosts.b.send(answers("t", approve(asked.ids[0], payee="x" * 201), approve(asked.ids[1])))
+    answered = await hosts.b.send(answers("t", *map(approve, asked.ids)))
 
     assert "wire_transfer INV-1: Error: " in answered.text
     assert "wire_transfer INV-2: Wired INV-2 to ACME" in answered.text

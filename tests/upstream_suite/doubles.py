@@ -27,14 +27,15 @@ PUT_AROUND = ("middleware", "context_providers")
 """What a host puts around the tools of an agent for one run."""
 
 
-def builder(agent: Any, client: SupportsChatGetResponse) -> Callable[[], Agent]:
+def builder(agent: Any, client: SupportsChatGetResponse, *, is_asked: bool) -> Callable[[], Agent]:
     """Return what a host builds an agent with: first the one it registers, then, for each run, the test's own.
 
     Tests look into their agent afterwards, so it is theirs that runs; but what a host puts around the tools of one run
-    must not be there in the next. So an `Agent` is copied, and a stub runs without it. A stub with gated tools has
-    something to be guarded: it is served as the model of an `Agent` that runs its tools.
+    must not be there in the next. So an `Agent` is copied, and a stub runs without it. A stub with gated tools, or whose
+    calls wait for a person (`is_asked`), has something to be guarded: it is served as the model of an `Agent` that runs
+    its tools.
     """
-    if _is_stub(agent) and _has_gated_tools(agent):
+    if _is_stub(agent) and (_has_gated_tools(agent) or (is_asked and _functions(agent))):
         return lambda: Agent(StubModel(agent), name=agent.name, tools=agent.default_options["tools"])
     registered = iter([_registered(agent, client)])
     run = copy.copy if isinstance(agent, RawAgent) else _as_it_is
@@ -82,10 +83,13 @@ def _is_stub(agent: Any) -> bool:
 
 
 def _has_gated_tools(agent: Any) -> bool:
+    return any(declared_effect(tool).kind is not EffectKind.NONE for tool in _functions(agent))
+
+
+def _functions(agent: Any) -> list[FunctionTool]:
     options = getattr(agent, "default_options", None)
     tools = options.get("tools") if isinstance(options, dict) else None
-    functions = [tool for tool in tools or () if isinstance(tool, FunctionTool)]
-    return any(declared_effect(tool).kind is not EffectKind.NONE for tool in functions)
+    return [tool for tool in tools or () if isinstance(tool, FunctionTool)]
 
 
 def _as_it_is(agent: Any) -> Any:

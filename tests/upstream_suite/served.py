@@ -28,7 +28,8 @@ from tests.upstream_suite.joined_threads import JoinedThreads
 from tests.upstream_suite.local_state import LocalState
 from tests.upstream_suite.worlds import Opener, World
 
-NO_SCOPE = "upstream-suite"
+NAME = "upstream-suite"
+NO_SCOPE = NAME
 """The scope of a test that calls `run` by itself, where no endpoint has resolved one."""
 OURS = {"require_confirmation", "snapshot_store"}
 """What this host settles for every agent; the rest of a test's configuration is kept."""
@@ -54,10 +55,10 @@ class Served:
         stack, drain = AsyncExitStack(), Drain()
         stores = _joined(await stack.enter_async_context(self._world(upstreams)()), upstreams)
         try:
-            host = await _host(upstreams, stores, drain)
             scoped = {_SNAPSHOT_SCOPE_INPUT_KEY: NO_SCOPE, **input_data}
-            local = LocalState(upstreams, named(scoped, host.host_name)[0], input_data)
-            await local.put_in(stores)
+            local = LocalState(upstreams, named(scoped, NAME)[0], input_data)
+            host = await _host(upstreams, stores, drain, is_asked=local.is_put_in)
+            await local.put_in(stores, host._tools)
             async for event in host.run(scoped, function_invocation_kwargs=function_invocation_kwargs):
                 yield event
             await local.show(stores)
@@ -76,14 +77,14 @@ async def _close(stack: AsyncExitStack, drain: Drain) -> None:
     await stack.aclose()
 
 
-async def _host(upstreams: AgentFrameworkAgent, stores: Stores, drain: Drain) -> HostAgent:
-    replica = Replica(stores.replicas, lease_seconds=SETTINGS.lease_seconds, label="upstream-suite")
+async def _host(upstreams: AgentFrameworkAgent, stores: Stores, drain: Drain, *, is_asked: bool) -> HostAgent:
+    replica = Replica(stores.replicas, lease_seconds=SETTINGS.lease_seconds, label=NAME)
     await replica.heartbeat()
     retries_max = SETTINGS.reconcile_retries_max
     releases = Releases(stores, holder=replica.holder, retries_max=retries_max, on_step=no_step, metrics=METRICS)
     host = HostAgent(
-        "upstream-suite",
-        builder(upstreams.agent, make_model(SETTINGS)),
+        NAME,
+        builder(upstreams.agent, make_model(SETTINGS), is_asked=is_asked),
         authority=_authority(SETTINGS, stores, replica, releases, no_step, METRICS),
         releases=releases,
         stores=stores,
