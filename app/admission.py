@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app import lost_record
-from app.answers import Entry, decide
+from app.answers import SPOKEN_ROAD, Entry, decide
 from app.errors import Code, Refusal
-from app.gated_tools import GatedTool, unfit
+from app.gated_tools import GatedTool, name_of, unfit
 from app.lifecycle import (
     EXPIRY,
     RETRY_SECONDS,
@@ -20,9 +20,10 @@ from app.lifecycle import (
     left_digest,
     not_in_state,
 )
+from app.retained import outcome_named, results_kept
 from app.sizes import too_full
 from stores.ports import Loaded
-from stores.records import Decision, Occurrence, OccurrenceState, Outcome, Record, Run, RunState, Verdict
+from stores.records import Decision, Json, Occurrence, OccurrenceState, Record, Run, RunState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,13 @@ class Replay:
     """Answer from this retained run; nothing executes.
 
     Nothing is written either, unless it is no repeat: then this very request left a stuck thread, and this is its end.
-    `loaded` is the thread it was found in, if it has not changed since.
+    `before` are results that earlier runs kept of other calls that the answers name. `loaded` is the thread it was
+    found in, if it has not changed since.
     """
 
     run: Run
     is_repeat: bool = True
+    before: tuple[Json, ...] = ()
     loaded: Loaded | None = field(default=None, compare=False)
 
 
@@ -66,13 +69,20 @@ def unstartable(loaded: Loaded, snapshot_bytes_max: int) -> Refusal | None:
 
 
 def resume(
-    loaded: Loaded, entries: Sequence[Entry], *, run_id: str, tools: Mapping[str, GatedTool], dead: Collection[str]
+    loaded: Loaded,
+    entries: Sequence[Entry],
+    *,
+    run_id: str,
+    tools: Mapping[str, GatedTool],
+    dead: Collection[str],
+    retained: Sequence[Run] = (),
 ) -> Grant | Replay | Refusal:
     """Decide about a run that answers interrupts. `tools` are the agent's own gated tools in this version.
 
-    A call whose time was over before anybody answered it is left out of the answers, and ends with them.
+    A call whose time was over before anybody answered it is left out of the answers, and ends with them. Answers that
+    repeat those of finished runs may stand beside open ones: `retained` are such runs besides `loaded.known`.
     """
-    answered = _find(loaded, entries)
+    answered = _find(loaded, entries, retained)
     if isinstance(answered, Refusal | Replay):
         return answered
     decisions = _decisions(answered)
@@ -148,26 +158,41 @@ def take_over(loaded: Loaded, *, tools: Mapping[str, GatedTool], dead: Collectio
     return None if _unfit(loaded, {}, tools) else Grant(record.occurrences)
 
 
-def _find(loaded: Loaded, entries: Sequence[Entry]) -> list[tuple[Entry, Occurrence]] | Replay | Refusal:
+def _find(
+    loaded: Loaded, entries: Sequence[Entry], retained: Sequence[Run]
+) -> list[tuple[Entry, Occurrence]] | Replay | Refusal:
     """Pair each answer with its open occurrence; answers that repeat a finished run's are a duplicate or a conflict."""
     open_ones: list[tuple[Entry, Occurrence]] = []
+    known = loaded.known
     for entry in entries:
         occurrence = loaded.record.find(entry.name)
         if occurrence is not None:
             open_ones.append((entry, occurrence))
             continue
-        refusal = _not_the_recorded(loaded, entry)
+        namesakes = [each.interrupt_id for each in loaded.record.occurrences if entry.name in each.aliases]
+        if namesakes:
+            return _ambiguous(entry, namesakes)
+        known = next((each for each in retained if outcome_named(each, entry.name)), loaded.known)
+        refusal = _not_the_recorded(replace(loaded, known=known), entry)
         if refusal is not None:
             return refusal
     by_alias = [(entry, each) for entry, each in open_ones if entry.name != each.interrupt_id]
     for entry, occurrence in by_alias:
         # Providers may number their calls anew in each turn: a late answer must not decide a later call.
         if len(open_ones) < len(entries) or outcome_named(loaded.known, entry.name):
-            message = f"'{entry.name}' names more than one call of this thread; answer with the interrupt's own id."
-            return Refusal(Code.RESUME_INVALID, message, (occurrence.interrupt_id,))
-    if open_ones or loaded.known is None:
+            return _ambiguous(entry, [occurrence.interrupt_id])
+    if open_ones or known is None:
         return open_ones
-    return Replay(loaded.known, loaded=loaded)
+    others = [each for each in (loaded.known, *retained) if each is not None and each.run_id != known.run_id]
+    return Replay(known, before=results_kept(others, [each.name for each in entries]), loaded=loaded)
+
+
+def _ambiguous(entry: Entry, names: Sequence[str]) -> Refusal:
+    message = (
+        f"'{entry.name}' does not identify exactly one retained pending local occurrence; "
+        "answer with the interrupt's own id."
+    )
+    return Refusal(Code.RESUME_INVALID, message, tuple(names))
 
 
 def _not_the_recorded(loaded: Loaded, entry: Entry) -> Refusal | None:
@@ -193,23 +218,16 @@ def _not_found(entry: Entry) -> Refusal:
     return Refusal(Code.RESUME_NOT_FOUND, message)
 
 
-def outcome_named(known: Run | None, name: str) -> Outcome | None:
-    """Return the outcome of a run that `name` points to."""
-    outcomes = known.outcomes if known else ()
-    return next((each for each in outcomes if name in (each.interrupt_id, *each.aliases)), None)
-
-
 def _decisions(answered: Sequence[tuple[Entry, Occurrence]]) -> dict[str, Decision] | Refusal:
     """Validate the answers. One interrupt may be answered once per road, and all roads must agree."""
     decisions: dict[str, Decision] = {}
     roads: set[tuple[str, str]] = set()
     for entry, occurrence in answered:
-        takes_rules = occurrence.tool_digest is not None
-        decision = decide(entry, tool=occurrence.tool, arguments=occurrence.arguments, takes_rules=takes_rules)
+        decision = _decision(entry, occurrence)
         if isinstance(decision, Refusal):
             return decision
         if (entry.road, occurrence.interrupt_id) in roads:
-            return Refusal(Code.RESUME_INVALID, f"The resume answers interruptId '{entry.name}' twice.")
+            return _twice(entry)
         roads.add((entry.road, occurrence.interrupt_id))
         earlier = decisions.setdefault(occurrence.interrupt_id, decision)
         if earlier.identity != decision.identity:
@@ -221,6 +239,23 @@ def _decisions(answered: Sequence[tuple[Entry, Occurrence]]) -> dict[str, Decisi
                 continue  # Who wants to leave is told why that can not be: the doubt, each time it is said.
             return _conflict(entry, occurrence.interrupt_id)
     return decisions
+
+
+def _decision(entry: Entry, occurrence: Occurrence) -> Decision | Refusal:
+    takes_rules = occurrence.tool_digest is not None
+    decision = decide(entry, tool=occurrence.tool, arguments=occurrence.arguments, takes_rules=takes_rules)
+    if isinstance(decision, Refusal) or occurrence.hosted_by is None or decision.verdict is not Verdict.APPROVE:
+        return decision
+    if decision.arguments != occurrence.arguments:
+        message = f"Hosted approval resume for interruptId '{entry.name}' does not support edited arguments."
+        return Refusal(Code.RESUME_INVALID_RESPONSE, message)
+    return decision
+
+
+def _twice(entry: Entry) -> Refusal:
+    if entry.road == SPOKEN_ROAD:
+        return Refusal(Code.RESUME_INVALID, f"A tool message repeats call_id '{entry.name}'; answer each call once.")
+    return Refusal(Code.RESUME_INVALID, f"The resume answers interruptId '{entry.name}' twice.")
 
 
 def _not_now(loaded: Loaded, decisions: Mapping[str, Decision], *, dead: Collection[str]) -> Refusal | None:
@@ -260,15 +295,15 @@ def _unfit(loaded: Loaded, decisions: Mapping[str, Decision], tools: Mapping[str
         is_approved = each.decision is not None and each.decision.verdict is Verdict.APPROVE
         if each.decision is None or not is_approved or _is_seen_later(asked, tools):
             continue
-        refusal = unfit(asked, each.decision, tools.get(asked.tool))
+        refusal = unfit(asked, each.decision, tools.get(name_of(asked)))
         if refusal is not None:
             return replace(refusal, interrupts=names)
     return None
 
 
 def _is_seen_later(asked: Occurrence, tools: Mapping[str, GatedTool]) -> bool:
-    """Say whether only the run itself can look at a tool: its context providers offer it anew."""
-    return asked.provided and asked.tool not in tools
+    """Say whether only the run itself can look at a tool: context providers offer it anew, or the model's provider."""
+    return asked.provided and name_of(asked) not in tools
 
 
 def stale_part(loaded: Loaded) -> str | None:

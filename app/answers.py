@@ -11,6 +11,8 @@ from typing import Any, cast
 from app.errors import Code, Refusal
 from stores.records import Decision, Json, RuleReach, Verdict
 
+SPOKEN_ROAD = "tool message"
+"""Where an answer stood that came as the result of a call."""
 _VERDICT_KEYS = ("approved", "accepted")
 RULE_KEY = "standingRule"
 """Stands beside the verdict, so an argument of this name is edited in `editedArgs` only."""

@@ -18,6 +18,7 @@ from app.gated_tools import GatedTool
 from app.lifecycle import Grant
 from app.releases import Releases
 from app.replicas import Replica
+from app.retained import outcome_named, results_kept, retained
 from app.steps import OnStep, Step
 from app.tickets import Ending, LetGo, Ticket
 from app.upkeep import Upkeep
@@ -190,17 +191,22 @@ class ApprovalAuthority:
             leave = partial(self._upkeep.leave, under_way=going_on) if is_stuck else self._upkeep.leave_lost
             left = used or await leave(key, loaded, run_id=run_id)
             return Replay(left, is_repeat=False) if isinstance(left, Run) else left
-        if going_on is not None and all(admission.outcome_named(going_on, each.name) for each in entries):
+        ended = await retained(self._stores.threads, key, loaded, entries)
+        if going_on is not None and all(outcome_named(going_on, each.name) for each in entries):
             answer: Grant | Replay | Refusal = admission.sent_again(
                 replace(loaded, known=going_on), entries, tools=tools, dead=dead
             )
         else:
-            answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead)
+            answer = admission.resume(loaded, entries, run_id=run_id, tools=tools, dead=dead, retained=ended)
         if not isinstance(answer, Grant):
             return answer
         refusal = admission.effect_lost(lost) if lost else await self._used_run_id(key, loaded, run_id, answer)
         run = _continued(going_on) or Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
-        return refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=said)
+        claimed = refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=said)
+        if not isinstance(claimed, Ticket):
+            return claimed
+        others = [each.name for each in entries if loaded.record.find(each.name) is None]
+        return replace(claimed, before=results_kept([loaded.known, *ended] if loaded.known else ended, others))
 
     async def _going_on(self, key: ThreadKey, loaded: Loaded) -> Run | None:
         """Return the run that decided the calls of this thread by standing rules and was not at its end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -15,7 +15,7 @@ from app import upstream
 from app.answers import call_digest, canonical
 from app.effects import RunEffects
 from app.errors import Code, Refusal, RunRefused
-from app.gated_tools import UNKNOWN, GatedTool
+from app.gated_tools import UNKNOWN, GatedTool, hosted_name, name_of
 from app.lifecycle import EXPIRY
 from app.pipe import Pipe
 from app.prepared import prepared
@@ -111,7 +111,8 @@ class CarryOut:
             else:
                 pipe.put(event)
         await self._on_step(f"after-{Step.MODEL}", ticket.key)
-        asked = await self._asked(ticket, approvals, provided.gated, standing)
+        waiting = await _waiting(approvals, effects)
+        asked = await self._asked(ticket, waiting, provided.gated, standing)
         ending = self._ending(asked, approvals, buffer, effects, transcript)
         ruled = {each.interrupt_id for each in ending.decided}
         return ending, [event for event in held if upstream.asked_by(event) not in ruled]
@@ -119,18 +120,20 @@ class CarryOut:
     async def _asked(
         self,
         ticket: Ticket,
-        approvals: upstream.RunApprovals,
+        waiting: Sequence[upstream.Asked],
         provided: Mapping[str, GatedTool],
         standing: Standing | None,
     ) -> tuple[Occurrence, ...]:
         """Return the calls that the run asked for; those that a rule approves are decided, as they would be shown."""
         now = ticket.now()
-        asked = [self._occurrence(ticket.run.run_id, each, now, provided) for each in approvals.asked()]
+        asked = [self._occurrence(ticket.run.run_id, each, now, provided) for each in waiting]
         if standing is None:
             return tuple(asked)
         in_force = rules_after(ticket.record, now)
-        ruled = (replace(each, tool_digest=standing.tool_digests.get(each.tool)) for each in asked)
-        return tuple([await decided(each, in_force, standing) for each in ruled])
+        ruled = [replace(each, tool_digest=standing.tool_digests.get(name_of(each))) for each in asked]
+        return tuple(
+            [each if each.hosted_by is not None else await decided(each, in_force, standing) for each in ruled]
+        )
 
     def _ending(
         self,
@@ -155,16 +158,21 @@ class CarryOut:
             events=transcript.events(),
         )
 
+    def _hosted(self, label: str) -> GatedTool:
+        """Return what a hosted tool is taken for that nobody but the model's provider knew of before it asked."""
+        try:
+            return self._registration.hosted(label)
+        except ValueError as error:
+            message = f"The hosted tool of '{label}' needs an approval, which this host's effect ledger can not keep."
+            raise RunRefused(Refusal(Code.RUN_FAILED, message)) from error
+
     def _occurrence(
         self, run_id: str, asked: upstream.Asked, now: float, provided: Mapping[str, GatedTool]
     ) -> Occurrence:
-        if asked.is_hosted:
-            message = (
-                f"The tool '{asked.tool}' runs at the model's provider; this host can not let a person approve it."
-            )
-            raise RunRefused(Refusal(Code.RUN_FAILED, message))
-        own = self._tools.get(asked.tool)
-        tool = own or provided.get(asked.tool, UNKNOWN)
+        hosted_by = asked.server_label if asked.is_hosted else None
+        name = asked.tool if hosted_by is None else hosted_name(hosted_by)
+        own = self._tools.get(name)
+        tool = own or provided.get(name) or (UNKNOWN if hosted_by is None else self._hosted(hosted_by))
         arguments = canonical(asked.arguments)
         return Occurrence(
             interrupt_id=asked.interrupt_id,
@@ -181,7 +189,25 @@ class CarryOut:
             upstream=asked.upstream,
             provided=own is None,
             is_valid=not tool.misfits(asked.arguments),
+            hosted_by=hosted_by,
         )
+
+
+async def _waiting(approvals: upstream.RunApprovals, effects: RunEffects) -> Sequence[upstream.Asked]:
+    """Return the calls that upstream takes for waiting, without those of a recorded response: it did not see them sent.
+
+    Raises RunRefused for a hosted call that can not be told from others by the id that its provider gave it.
+    """
+    waiting = [each for each in approvals.asked() if each.interrupt_id not in effects.results]
+    hosted = [each for each in waiting if each.is_hosted]
+    unlabelled = next((each for each in hosted if not each.server_label), None)
+    if unlabelled is not None:
+        message = f"The tool '{unlabelled.tool}' runs at the model's provider, which does not say by which server."
+        raise RunRefused(Refusal(Code.RUN_FAILED, message))
+    if hosted and await effects.is_known([each.interrupt_id for each in hosted]):
+        message = "The model's provider asked for an approval under an id that it gave another one before."
+        raise RunRefused(Refusal(Code.RUN_FAILED, message))
+    return waiting
 
 
 def _is_given_up(occurrence: Occurrence) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from app.admission import outcome_named
 from app.errors import MEANINGS, Refusal
+from app.retained import outcome_named
 from stores.errors import StoreError
 from stores.ports import Stores
 from stores.records import Effect, EffectState, OccurrenceState, ThreadKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class EffectLimits:
 class RunEffects:
     """The effects one claim may cause, and what became of them.
 
-    `results` are known; `in_doubt` may have happened; `unstarted` have no answer to their begin and were not started.
+    `results` are known; `in_doubt` may have happened; `unstarted` were not started, though their begin may be recorded.
 
     Tool and settle run in a task of their own, shielded from the run: a sibling that fails, a client that leaves or a
     run that is cancelled cuts neither. `drain` keeps such tasks until they end.
@@ -87,6 +87,10 @@ class RunEffects:
         self._on_step = on_step
         self._metrics = metrics
 
+    def is_granted(self, interrupt_id: object) -> bool:
+        """Say whether this run's claim decides a call."""
+        return isinstance(interrupt_id, str) and interrupt_id in self._granted
+
     async def perform(
         self, interrupt_id: str, digest: str, call: Callable[[EffectCall], Awaitable[ToolResult]]
     ) -> ToolResult:
@@ -95,80 +99,103 @@ class RunEffects:
         Raises RunRefused where the call is not in this run's committed claim, differs from what was approved, may not
         start any more, or ended in doubt. The refusal is kept for the run, which fails with it.
         """
-        occurrence = self._granted.get(interrupt_id)
-        if occurrence is None or occurrence.decision is None or occurrence.decision.digest != digest:
-            raise self._refuse(Code.RESUME_STALE, "The call differs from the one that was approved.", interrupt_id)
+        self._approved(interrupt_id, digest)
         if interrupt_id in self.results:
             return self.results[interrupt_id]
-        task = self._tasks.get(interrupt_id) or self._start(occurrence, call)
-        self.results[interrupt_id] = result = await asyncio.shield(task)
-        return result
+        return await asyncio.shield(self.start({interrupt_id: digest}, call))
 
-    def _start(
-        self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]
+    def start(
+        self, digests: Mapping[str, str], call: Callable[[EffectCall], Awaitable[ToolResult]]
     ) -> asyncio.Task[ToolResult]:
+        """Run approved calls without a result, given with their digests, whose effects are one; see `perform`.
+
+        All begin before it and are settled with its one result.
+        """
+        occurrences = [self._approved(name, digest) for name, digest in digests.items()]
+        running = next((self._tasks[name] for name in digests if name in self._tasks), None)
+        if running is not None:
+            return running
         if time.monotonic() >= self._deadline:
-            message = "The run's time is over; no further call starts."
-            raise self._refuse(Code.RUN_FAILED, message, occurrence.interrupt_id)
-        task = self._tasks[occurrence.interrupt_id] = asyncio.create_task(self._run(occurrence, call))
+            raise self._refuse(Code.RUN_FAILED, "The run's time is over; no further call starts.", *digests)
+        task = asyncio.create_task(self._run(occurrences, call))
+        self._tasks.update(dict.fromkeys(digests, task))
         self._drain.add(task)
         task.add_done_callback(self._drain.discard)
         task.add_done_callback(_retrieved)
         return task
+
+    def _approved(self, interrupt_id: str, digest: str) -> Occurrence:
+        occurrence = self._granted.get(interrupt_id)
+        if occurrence is None or occurrence.decision is None or occurrence.decision.digest != digest:
+            raise self._refuse(Code.RESUME_STALE, "The call differs from the one that was approved.", interrupt_id)
+        return occurrence
+
+    async def is_known(self, interrupts: Collection[str]) -> bool:
+        """Say whether the ledger has rows of some of these calls already. Raises StoreUnavailable."""
+        return bool(await self._ledger.read(self._key, interrupts=interrupts))
 
     async def ended(self) -> None:
         """Wait until no call of this claim is alive: only then may the claim be released."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _run(self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]) -> ToolResult:
-        if occurrence.kind is EffectKind.TRANSACTIONAL:
-            return await self._run_in_transaction(occurrence, call)
-        name = occurrence.interrupt_id
-        if name not in self._begun:
-            await self._begin(name)
+    async def _run(
+        self, occurrences: Sequence[Occurrence], call: Callable[[EffectCall], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        first = occurrences[0]
+        if first.kind is EffectKind.TRANSACTIONAL:
+            self.results[first.interrupt_id] = result = await self._run_in_transaction(first, call)
+            return result
+        names = [each.interrupt_id for each in occurrences]
+        await self._begin([name for name in names if name not in self._begun])
         await self._on_step(f"before-{Step.EFFECT}", self._key)
-        result = await self._call(occurrence, call)
+        result = await self._call(occurrences, call)
         await self._on_step(f"after-{Step.EFFECT}", self._key)
         await self._on_step(f"before-{Step.SETTLE}", self._key)
-        settled = await self._settle(name, result)
+        for name in names:
+            self.results[name] = result = await self._settle(name, result)
         await self._on_step(f"after-{Step.SETTLE}", self._key)
-        return settled
+        return result
 
-    async def _begin(self, name: str) -> None:
-        await self._on_step(f"before-{Step.BEGIN}", self._key)
-        self.unstarted.add(name)
-        answer: Began | Fenced = await _retrying(stop_after_attempt(BEGINS_MAX))(
-            self._ledger.begin, self._key, interrupt_id=name, attempt=self._attempt
-        )
-        self.unstarted.discard(name)
-        await self._on_step(f"after-{Step.BEGIN}", self._key)
-        if not isinstance(answer, Began):
-            raise self._fenced(name)
+    async def _begin(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self._on_step(f"before-{Step.BEGIN}", self._key)
+            self.unstarted.add(name)
+            answer: Began | Fenced = await _retrying(stop_after_attempt(BEGINS_MAX))(
+                self._ledger.begin, self._key, interrupt_id=name, attempt=self._attempt
+            )
+            await self._on_step(f"after-{Step.BEGIN}", self._key)
+            if not isinstance(answer, Began):
+                self.unstarted.discard(name)
+                raise self._fenced(name)
+        self.unstarted.difference_update(names)
 
-    async def _call(self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]) -> ToolResult:
+    async def _call(
+        self, occurrences: Sequence[Occurrence], call: Callable[[EffectCall], Awaitable[ToolResult]]
+    ) -> ToolResult:
         """Call the tool within its time; repeat an idempotent one after an open error, with the same key."""
-        tries = 1 + (self._limits.retries_max if occurrence.kind is EffectKind.IDEMPOTENT else 0)
+        first = occurrences[0]
+        tries = 1 + (self._limits.retries_max if first.kind is EffectKind.IDEMPOTENT else 0)
         for left in reversed(range(tries)):
             try:
                 async with asyncio.timeout(self._limits.tool_seconds):
-                    return await call(EffectCall(occurrence.interrupt_id))
+                    return await call(EffectCall(first.interrupt_id))
             except ToolFailed as failed:
                 return failed.result
             except OPEN_ERRORS as error:
                 if left and time.monotonic() < self._deadline and not isinstance(error, asyncio.CancelledError):
                     continue
-                raise self._open(occurrence, error) from error
+                raise self._open(occurrences, error) from error
         raise AssertionError("the loop returns or raises")
 
-    def _open(self, occurrence: Occurrence, error: BaseException) -> RunRefused:
-        name = occurrence.interrupt_id
-        _log.warning("Call %s ended open: %s", name, type(error).__name__)
-        if occurrence.kind is EffectKind.IDEMPOTENT:
-            return self._refuse(Code.RUN_FAILED, f"The service behind '{occurrence.tool}' did not answer.", name)
-        self.in_doubt.add(name)
-        message = f"The call '{occurrence.tool}' ({name}) may have run and left no result; an operator must say which."
-        return self._refuse(Code.OUTCOME_INDETERMINATE, message, name)
+    def _open(self, occurrences: Sequence[Occurrence], error: BaseException) -> RunRefused:
+        first, names = occurrences[0], [each.interrupt_id for each in occurrences]
+        _log.warning("Calls %s ended open: %s", ", ".join(names), type(error).__name__)
+        if first.kind is EffectKind.IDEMPOTENT:
+            return self._refuse(Code.RUN_FAILED, f"The service behind '{first.tool}' did not answer.", *names)
+        self.in_doubt.update(names)
+        message = f"The call '{first.tool}' ({names[0]}) may have run and left no result; an operator must say which."
+        return self._refuse(Code.OUTCOME_INDETERMINATE, message, *names)
 
     async def _run_in_transaction(
         self, occurrence: Occurrence, call: Callable[[EffectCall], Awaitable[ToolResult]]
@@ -221,8 +248,8 @@ class RunEffects:
         message = "Another run has taken this thread over; send the same resume again to get its answer."
         return self._refuse(Code.RESUME_IN_PROGRESS, message, name)
 
-    def _refuse(self, code: Code, message: str, name: str) -> RunRefused:
-        refusal = Refusal(code, message, (name,))
+    def _refuse(self, code: Code, message: str, *names: str) -> RunRefused:
+        refusal = Refusal(code, message, names)
         if self.refusal is None or code is Code.OUTCOME_INDETERMINATE:
             self.refusal = refusal
         return RunRefused(refusal)

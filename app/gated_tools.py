@@ -37,6 +37,16 @@ UNKNOWN = GatedTool(EffectKind.UNSAFE)
 """What a call is taken for whose tool cannot be seen: nothing may be repeated."""
 
 
+def name_of(asked: Occurrence) -> str:
+    """Return what the tool of a call is known by among the gated tools."""
+    return asked.tool if asked.hosted_by is None else hosted_name(asked.hosted_by)
+
+
+def hosted_name(label: str) -> str:
+    """Return what a hosted tool is known by: its calls may have the names of tools that run here."""
+    return f"hosted:{label}"
+
+
 def unfit(asked: Occurrence, decision: Decision, tool: GatedTool | None) -> Refusal | None:
     """Refuse an approval that the tool of this version can not carry out as it was given.
 
@@ -46,7 +56,7 @@ def unfit(asked: Occurrence, decision: Decision, tool: GatedTool | None) -> Refu
     """
     names = (asked.interrupt_id,)
     if tool is None or tool.kind is not asked.kind:
-        message = f"Approved tool '{asked.tool}' is not available as it was approved; retry the approval later."
+        message = f"Approved tool '{asked.tool}' is temporarily unavailable; retry the approval later."
         return Refusal(Code.TOOL_UNAVAILABLE, message, names)
     shown, approved = (cast(Json, json.loads(text)) for text in (asked.arguments, decision.arguments))
     edited = {name for name in approved if name not in shown or canonical(approved[name]) != canonical(shown[name])}

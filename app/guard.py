@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from agent_framework import Content, FunctionInvocationContext, FunctionMiddleware, MiddlewareFailure
+from agent_framework import (
+    Content,
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    MiddlewareFailure,
+    MiddlewareTermination,
+)
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 
 from app.answers import approval_digest, canonical
+from app.called import is_called
 from app.effects import OPEN_ERRORS, RunEffects, ToolFailed
 from app.errors import Code, Refusal, RunRefused
 from app.more_input import question_in
@@ -38,18 +46,23 @@ class ApprovalGuard(FunctionMiddleware):
         self._effects = effects
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Let ungated calls through; run an approved one through the ledger and set its recorded result."""
-        if declared_effect(context.function).kind is EffectKind.NONE:
-            await _call_ungated(context, call_next)
-            return
+        """Let ungated calls through; run an approved one through the ledger and set its recorded result.
+
+        A person may have approved a call of an ungated tool too, where the agent's middleware asked for it.
+        """
         response = context.metadata.get("approval_response")
         interrupt_id = context.metadata.get("function_call_occurrence_id")
+        is_gated = declared_effect(context.function).kind is not EffectKind.NONE
+        if not is_gated and not self._effects.is_granted(interrupt_id):
+            await _call_ungated(context, call_next)
+            return
         digest = _approved_digest(response)
         if digest is None or not isinstance(interrupt_id, str):
             refusal = Refusal(Code.RUN_FAILED, "A gated call was about to run without an approval; the run was ended.")
             raise MiddlewareFailure(refusal.message) from RunRefused(refusal)
+        not_started = partial(self._effects.unstarted.add, interrupt_id)
         try:
-            result = await self._effects.perform(interrupt_id, digest, _call(context, call_next))
+            result = await self._effects.perform(interrupt_id, digest, _call(context, call_next, not_started))
         except (RunRefused, StoreError) as error:
             raise MiddlewareFailure("The approved call could not be carried out.") from error
         if result.is_error and not result.contents:
@@ -76,27 +89,40 @@ def _approved_digest(response: Any) -> str | None:
 
 
 def _call(
-    context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+    context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]], not_started: Callable[[], None]
 ) -> Callable[[EffectCall], Awaitable[ToolResult]]:
     async def call(effect: EffectCall) -> ToolResult:
         give_effect(context, effect)
         try:
             await call_next()
-        except (*OPEN_ERRORS, MiddlewareFailure):
+        except MiddlewareFailure:
+            if not is_called(context):
+                not_started()
             raise
-        except DidNotHappen as error:
-            raise ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True)) from error
+        except OPEN_ERRORS:
+            raise
         except Exception as error:
-            question = question_in(error)
-            if question is not None:
-                raise ToolFailed(ToolResult((_text(question),))) from error
-            if effect.connection is not None and isinstance(error, GONE):
-                raise ConnectionError("The tool's transaction was lost and is rolled back.") from error
-            _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)
-            raise ToolFailed(ToolResult(is_error=True)) from error
+            raise _ended(error, context, effect) from error
         return ToolResult(_contents(context.result))
 
     return call
+
+
+def _ended(error: Exception, context: FunctionInvocationContext, effect: EffectCall) -> Exception:
+    """Return how a call ended in which its tool, or middleware around it, raised an exception."""
+    if isinstance(error, DidNotHappen):
+        return ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True))
+    question = question_in(error, context.result)
+    if question is not None:
+        return ToolFailed(ToolResult((_text(question),)))
+    # A tool's transaction is rolled back whatever stopped it: then the answer of who stopped it is not what happened.
+    is_answer = isinstance(error, MiddlewareTermination) and context.result is not None
+    if is_answer and not (effect.connection is not None and is_called(context)):
+        return ToolFailed(ToolResult(_contents(context.result)))
+    if effect.connection is not None and isinstance(error, GONE):
+        return ConnectionError("The tool's transaction was lost and is rolled back.")
+    _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)
+    return ToolFailed(ToolResult(is_error=True))
 
 
 def _contents(result: Any) -> tuple[dict[str, Any], ...]:

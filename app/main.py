@@ -16,31 +16,23 @@ from sse_starlette.sse import AppStatus
 
 from app.agents.models import make_model
 from app.agents.payments import build_agent
-from app.authority import ApprovalAuthority
+from app.assembly import approval_authority, run_limits
 from app.body_limit import BodyLimit
-from app.claims import Claims
-from app.commits import Commits
 from app.concurrency import ConcurrencyLimits, RunSlots, door
-from app.doubt_alarm import DoubtAlarm
 from app.drain import Drain, on_stop_signal
-from app.effects import EffectLimits
 from app.health import health_routes, not_draining
-from app.ledger import Ledger
 from app.metrics import Metrics
-from app.open_approvals import OpenLimits
 from app.reconciler import Reconciler
 from app.releases import Releases
 from app.replica_header import ReplicaHeader
 from app.replicas import Replica
 from app.retention import Retention
-from app.run_request import RequestLimits
-from app.runner import HostAgent, RunLimits
+from app.runner import HostAgent
 from app.scope import scope_resolver
 from app.send_limit import SendLimit
 from app.settings import Environment, Settings
 from app.steps import OnStep, no_step
 from app.storable_text import storable_text
-from app.upkeep import Upkeep
 from stores import open_stores
 from stores.errors import StoreError
 from stores.ports import Stores
@@ -97,7 +89,7 @@ async def _serving(
     replica = Replica(stores.replicas, lease_seconds=settings.lease_seconds, label=settings.replica_name)
     retries_max = settings.reconcile_retries_max
     releases = Releases(stores, holder=replica.holder, retries_max=retries_max, on_step=on_step, metrics=metrics)
-    authority = _authority(settings, stores, replica, releases, on_step, metrics)
+    authority = approval_authority(settings, stores, replica, releases, on_step, metrics)
     model = make_model(settings)
     payments = HostAgent(
         "payments",
@@ -105,7 +97,7 @@ async def _serving(
         authority=authority,
         releases=releases,
         stores=stores,
-        limits=_limits(settings),
+        limits=run_limits(settings),
         drain=drain,
         on_step=on_step,
         is_development=settings.environment is Environment.DEVELOPMENT,
@@ -165,50 +157,5 @@ def _drain_if_dead(drain: Drain, grace_seconds: float, task: asyncio.Task[None])
         drain.begin(grace_seconds)
 
 
-def _authority(
-    settings: Settings, stores: Stores, replica: Replica, releases: Releases, on_step: OnStep, metrics: Metrics
-) -> ApprovalAuthority:
-    ledger = Ledger(stores.effects, replica)
-    alarm = DoubtAlarm(age_seconds=settings.retention_indeterminate_seconds)
-    retries_max = settings.reconcile_retries_max
-    upkeep = Upkeep(stores, ledger, retries_max=retries_max, alarm=alarm, on_step=on_step, metrics=metrics)
-    claim_seconds = settings.run_seconds + settings.claim_margin_seconds
-    claims = Claims(
-        stores, ledger, upkeep, releases, holder=replica.holder, claim_seconds=claim_seconds, on_step=on_step
-    )
-    commits = Commits(
-        stores,
-        claims,
-        upkeep,
-        snapshot_bytes_max=settings.snapshot_bytes_max,
-        open_limits=OpenLimits(settings.open_approvals_per_thread_max, settings.open_approvals_per_scope_max),
-        on_step=on_step,
-    )
-    return ApprovalAuthority(
-        stores,
-        replica,
-        claims,
-        commits,
-        upkeep,
-        releases,
-        snapshot_bytes_max=settings.snapshot_bytes_max,
-        on_step=on_step,
-    )
-
-
 def _concurrency(settings: Settings) -> ConcurrencyLimits:
     return ConcurrencyLimits(settings.runs_max, settings.runs_per_scope_max, settings.runs_resume_share)
-
-
-def _limits(settings: Settings) -> RunLimits:
-    transaction_seconds = min(settings.tool_seconds, settings.lease_seconds)
-    return RunLimits(
-        run_seconds=settings.run_seconds,
-        claim_seconds=settings.run_seconds + settings.claim_margin_seconds,
-        approval_seconds=settings.approval_seconds,
-        effects=EffectLimits(settings.tool_seconds, settings.tool_retries_max, transaction_seconds),
-        request=RequestLimits(
-            settings.id_length_max, settings.messages_max, settings.nesting_max, settings.state_bytes_max
-        ),
-        stream_events_max=settings.stream_events_max,
-    )

@@ -16,14 +16,17 @@ from app.answers import canonical
 from app.upstream import changed_arguments
 
 
-def question_in(error: BaseException) -> str | None:
-    """Return what the model is told of a call that ended with this error; None if it asks for nothing."""
+def question_in(error: BaseException, result: object = None) -> str | None:
+    """Return what the model is told of a call that ended with this error; None if it asks for nothing.
+
+    `result` is what a middleware has put there for the call, which counts where it ended the call without another.
+    """
     if isinstance(error, UserInputRequiredException):
         asked = [_in_words(each) for each in error.contents if isinstance(each, Content)]
         return _told(" ".join(asked) or "It did not say which.")
-    if isinstance(error, MiddlewareTermination) and isinstance(error.result, Content):
-        is_question = error.result.type == "function_approval_request"
-        return _told(_in_words(error.result)) if is_question else None
+    answer = (error.result or result) if isinstance(error, MiddlewareTermination) else None
+    if isinstance(answer, Content):
+        return _told(_in_words(answer)) if answer.type == "function_approval_request" else None
     changed = changed_arguments(error)
     if changed is None:
         return None

@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_framework import AgentSession, ContextProvider, RawAgent, SessionContext, SupportsAgentRun
+from agent_framework import (
+    AgentSession,
+    ChatMiddleware,
+    ContextProvider,
+    FunctionMiddleware,
+    RawAgent,
+    SessionContext,
+    SupportsAgentRun,
+)
 
 from app.errors import Code, Refusal, RunRefused
 from app.gated_tools import GatedTool, unfit
 from app.registration import Registration
+from app.unguarded import tools_of
 from stores.records import Occurrence, Verdict
 
 _log = logging.getLogger(__name__)
@@ -25,6 +34,7 @@ class ProvidedTools(ContextProvider):
     ) -> None:
         super().__init__("provided-tools")
         self.gated: Mapping[str, GatedTool] = {}
+        self.innermost: Sequence[FunctionMiddleware | ChatMiddleware] = ()
         self._registration = registration
         self._own = own
         self._occurrences = occurrences
@@ -34,20 +44,26 @@ class ProvidedTools(ContextProvider):
     ) -> None:
         """Note the gated tools of this run. Raises RunRefused if one can not be served, or an approved one is gone."""
         assert isinstance(agent, RawAgent), "no other agent is registered"
+        tools = [*tools_of(agent), *context.tools]
         try:
             self.gated = self._registration.check_tools(context.tools, agent=agent)
+            asked = {each.tool: self._registration.asked(each.tool, tools) for each in self._approved()}
         except ValueError as error:
             _log.error("A context provider's tool can not be served: %s", error)
             message = "A context provider of this agent offers a tool that this host can not serve."
             raise RunRefused(Refusal(Code.RUN_FAILED, message)) from error
-        for each in self._occurrences:
-            # The agent's own tools were looked at before the claim.
-            is_approved = each.decision is not None and each.decision.verdict is Verdict.APPROVE
-            if each.decision is None or not is_approved or not each.provided or each.tool in self._own:
-                continue
-            refusal = unfit(each, each.decision, self.gated.get(each.tool))
+        for each in self._approved():
+            assert each.decision is not None, "approved calls have one"
+            refusal = unfit(each, each.decision, self.gated.get(each.tool) or asked[each.tool])
             if refusal is not None:
                 raise RunRefused(replace(refusal, interrupts=tuple(each.interrupt_id for each in self._occurrences)))
+        context.extend_middleware(self.source_id, self.innermost)
+
+    def _approved(self) -> list[Occurrence]:
+        """Return the approved calls of tools that could not be looked at before the claim, as the agent's own are."""
+        here = [each for each in self._occurrences if each.hosted_by is None]
+        unseen = [each for each in here if each.provided and each.tool not in self._own]
+        return [each for each in unseen if each.decision is not None and each.decision.verdict is Verdict.APPROVE]
 
     async def after_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]

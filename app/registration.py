@@ -10,9 +10,9 @@ from typing import Any
 from agent_framework import Agent, FunctionInvocationLayer, FunctionTool, RawAgent
 
 from app.argument_fit import misfits_of
-from app.gated_tools import GatedTool
-from app.tools import EffectDeclaration, declared_effect
-from app.unguarded import problem_with, tools_of
+from app.gated_tools import UNKNOWN, GatedTool, hosted_name
+from app.tools import EffectDeclaration, declared_effect, unsafe
+from app.unguarded import hosted_label, problem_with, tools_of
 from stores.ports import Stores
 from stores.records import EffectKind
 
@@ -59,7 +59,30 @@ class Registration:
             if isinstance(tool, FunctionTool) and declared.kind is not EffectKind.NONE:
                 self._check_effect(tool.name, declared)
                 gated[tool.name] = self._gated(tool, declared)
+            label = hosted_label(tool)
+            if label is not None:
+                gated[hosted_name(label)] = self.hosted(label)
         return gated
+
+    def hosted(self, label: str) -> GatedTool:
+        """Return what a hosted tool is taken for: unsafe. Raises ValueError if the ledger can not keep its effects."""
+        self._check_durable(
+            f"The hosted tool '{label}' needs an approval, and the effect ledger may lose what it acknowledged: after "
+            "a failover its call could be approved twice. Set AGUI_EFFECTS_STORE=sql, or let the model's provider run "
+            "it without an approval."
+        )
+        return UNKNOWN
+
+    def asked(self, name: str, tools: Iterable[object]) -> GatedTool | None:
+        """Return an ungated tool among these, for a call of it that the agent's middleware asked a person about.
+
+        Nobody has declared its effect, so it is unsafe. Raises ValueError as `check_tools`.
+        """
+        found = next((each for each in tools if isinstance(each, FunctionTool) and each.name == name), None)
+        if found is None or found.declaration_only:
+            return None
+        self._check_effect(name, unsafe())
+        return self._gated(found, unsafe())
 
     def _check_effect(self, name: str, declared: EffectDeclaration) -> None:
         if declared.kind is EffectKind.TRANSACTIONAL and not self._stores.transactional:
@@ -73,15 +96,19 @@ class Registration:
                 f"{self._claim_seconds:g} s after its claim (AGUI_RUN_SECONDS and AGUI_CLAIM_MARGIN_SECONDS). "
                 "Shorten those, or declare the tool unsafe."
             )
-        if declared.kind is EffectKind.UNSAFE and not self._stores.durable:
-            problem = (
+        if declared.kind is EffectKind.UNSAFE:
+            self._check_durable(
                 f"Tool '{name}' is unsafe, and the effect ledger may lose what it acknowledged: after a failover the "
                 "tool could run twice. Set AGUI_EFFECTS_STORE=sql, or declare the tool idempotent, or transactional "
                 "(in SQL)."
             )
-            if not self._is_development:
-                raise ValueError(problem)
-            _log.warning("%s Outside development this host would not start.", problem)
+
+    def _check_durable(self, problem: str) -> None:
+        if self._stores.durable:
+            return
+        if not self._is_development:
+            raise ValueError(problem)
+        _log.warning("%s Outside development this host would not start.", problem)
 
     def _gated(self, tool: FunctionTool, declared: EffectDeclaration) -> GatedTool:
         """Shorten a key's lifetime by a claim: it is judged when a claim is made, and the call may start at its end."""

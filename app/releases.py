@@ -114,7 +114,7 @@ class Releases:
         rows = await self._stores.effects.read(key, interrupts=unstarted) if unstarted else {}
         for name, row in rows.items():
             if row.state is EffectState.BEGUN and row.attempt == attempt and row.kind is not EffectKind.IDEMPOTENT:
-                evidence = "the holder never started the call: its begin got no answer"
+                evidence = "the holder never started the call"
                 await self._stores.effects.resolve(
                     key, interrupt_id=name, attempt=attempt, result=None, by=self._holder, evidence=evidence
                 )

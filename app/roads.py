@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from app.answers import Entry
+from app.answers import SPOKEN_ROAD, Entry
 from app.errors import Code, Refusal
 from app.upstream import strict_entries
 from stores.records import Json
+
+_log = logging.getLogger(__name__)
 
 
 def take_answers(input_data: Json) -> list[Entry] | Refusal | None:
@@ -27,6 +30,8 @@ def take_answers(input_data: Json) -> list[Entry] | Refusal | None:
             return Refusal(Code.RESUME_INVALID, problem)
         entries += [Entry(each["interrupt_id"], each["status"], each["payload"], road) for each in parsed]
     spoken = _take_spoken_answers(input_data)
+    if spoken:
+        _log.warning("Translated a legacy AG-UI tool-message approval; clients should send resume entries instead")
     return entries + spoken if is_answer or spoken else None
 
 
@@ -64,7 +69,7 @@ def _take_spoken_answers(input_data: Json) -> list[Entry]:
         )
         payload = _as_object(message.get("content", message.get("result")))
         if payload is not None and "accepted" in payload and call_id not in client_calls:
-            entries.insert(0, Entry(call_id, "resolved", payload, "tool message"))
+            entries.insert(0, Entry(call_id, "resolved", payload, SPOKEN_ROAD))
         else:
             kept.insert(0, message)
     input_data["messages"] = messages + kept

@@ -38,6 +38,8 @@ class Rounds:
 
         Where it pauses and standing rules leave no question to a person, it goes on: one claim, one run, one stream.
         """
+        for event in wire.events(ticket.before):
+            pipe.put(event)
         until = asyncio.get_running_loop().time() + self.run_seconds
         while True:
             ending, next_round = await self._round(ticket, run_input, pipe, until)

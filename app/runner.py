@@ -78,7 +78,9 @@ class HostAgent(AgentFrameworkAgent):
     ) -> None:
         registration = Registration(stores, claim_seconds=limits.claim_seconds, is_development=is_development)
         agent = registration.built_by(build)
-        super().__init__(agent, name=name, require_confirmation=False)
+        # Who lets the model's provider store its conversations means them to go on there, on whatever replica.
+        is_stored = agent.default_options.get("store") is True
+        super().__init__(agent, name=name, require_confirmation=False, use_service_session=is_stored)
         self.host_name = name
         self._metrics = metrics or Metrics()
         self._tools = registration.check(agent)
@@ -164,9 +166,9 @@ class HostAgent(AgentFrameworkAgent):
         match admitted:
             case Refusal():
                 raise RunRefused(admitted)
-            case Replay(run, is_repeat, loaded):
+            case Replay(run, is_repeat, before, loaded):
                 view = await self._authority.views.run(run, key, loaded)
-                for event in await wire.replay(run, view, key, run_id, is_repeat=is_repeat):
+                for event in await wire.replay(run, view, key, run_id, is_repeat=is_repeat, before=before):
                     pipe.put(event)
             case Ticket():
                 await self._rounds.run(admitted, run_input, pipe)

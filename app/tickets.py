@@ -15,7 +15,8 @@ class Ticket:
     """A committed claim: what the run was granted, and what it needs to carry it out, finish or release it.
 
     `deadline` is this process's monotonic time of the claim's `until`: no call starts after it. `rounds` is how often
-    the run has gone on by standing rules in this claim.
+    the run has gone on by standing rules in this claim. `before` are results that earlier runs kept of other calls that
+    the request names.
     """
 
     key: ThreadKey
@@ -25,6 +26,7 @@ class Ticket:
     deadline: float
     answers: Mapping[str, ReserveAnswer] = field(default_factory=dict)
     rounds: int = 0
+    before: tuple[Json, ...] = ()
 
     @property
     def claim(self) -> Claim:

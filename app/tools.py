@@ -20,7 +20,6 @@ from agent_framework import FunctionInvocationContext, FunctionTool, tool
 from stores.records import EffectKind
 
 _EFFECT_PROPERTY = "agui_effect"
-_EFFECT_ARGUMENT = "agui_effect"
 
 
 class DidNotHappen(Exception):
@@ -95,12 +94,12 @@ def declared_effect(function: Any) -> EffectDeclaration:
 
 def give_effect(context: FunctionInvocationContext, call: EffectCall) -> None:
     """Hand an approved call what its kind is given; only the guard calls this."""
-    context.kwargs[_EFFECT_ARGUMENT] = call
+    context.metadata[_EFFECT_PROPERTY] = call
 
 
 def effect_of(context: FunctionInvocationContext) -> EffectCall:
     """Return what this approved call was given. Raises OutsideApprovedCall elsewhere."""
-    call: EffectCall | None = context.kwargs.get(_EFFECT_ARGUMENT)
+    call: EffectCall | None = context.metadata.get(_EFFECT_PROPERTY)
     if call is None:
         raise OutsideApprovedCall(
             "This tool runs outside an approved call: it has no idempotency key and no connection."

@@ -31,10 +31,14 @@ def problem_with(tool: object, *, agent: RawAgent[Any]) -> str | None:
             "can declare their effects. Offer a @gated function that calls the server, with approval_mode="
             "'never_require' on it, for each tool that shall be approved."
         )
-    return (
-        f"The hosted tool '{name}' needs an approval, but runs at the model's provider, outside the approval guard. "
-        "Offer a @gated function that does the same, or let the provider run it without an approval."
-    )
+    return None
+
+
+def hosted_label(tool: object) -> str | None:
+    """Return the label of the server behind the model's provider that a gated hosted tool is; None for other tools."""
+    if isinstance(tool, (FunctionTool, *_MCP_TOOLS)) or not _is_gated(tool):
+        return None
+    return str(_read(tool, "server_label") or _name_of(tool))
 
 
 def _problem_with_agents_behind(tool: FunctionTool, name: str, agent: RawAgent[Any]) -> str | None:

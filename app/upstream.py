@@ -66,6 +66,7 @@ class Asked:
     arguments: Json
     aliases: tuple[str, ...]
     is_hosted: bool
+    server_label: str | None
     upstream: Json
 
 
@@ -159,6 +160,7 @@ def _asked(occurrence: ApprovalOccurrence) -> Asked:
         arguments,
         aliases,
         occurrence.owner is ApprovalExecutionOwner.HOSTED,
+        occurrence.server_label,
         _occurrence_to(occurrence),
     )
 
@@ -204,7 +206,7 @@ def resume_of(occurrences: Sequence[Occurrence]) -> list[Json] | None:
         assert occurrence.decision is not None, "only decided occurrences are resumed"
         is_approved = occurrence.decision.verdict is Verdict.APPROVE
         payload: Json = {"approved": is_approved}
-        if is_approved:
+        if is_approved and occurrence.hosted_by is None:
             payload["editedArgs"] = json.loads(occurrence.decision.arguments)
         entries.append({"interruptId": occurrence.interrupt_id, "status": "resolved", "payload": payload})
     return entries or None

@@ -37,11 +37,14 @@ def with_cards(error: RunErrorEvent, view: View, key: ThreadKey) -> Sequence[Bas
     return [*asking, error.model_copy(update={"metadata": {**(error.metadata or {}), **shown}})]
 
 
-async def replay(run: Run, view: View, key: ThreadKey, run_id: str, *, is_repeat: bool) -> Sequence[BaseEvent]:
+async def replay(
+    run: Run, view: View, key: ThreadKey, run_id: str, *, is_repeat: bool, before: Sequence[Json] = ()
+) -> Sequence[BaseEvent]:
     """Return the retained end of a run, marked if it is a repeat: tool results, final messages, RUN_FINISHED.
 
     A client that has them already would append them again, so the thread's messages follow, as they do in a live run.
-    Of a paused run only the interrupts are sent that are still open; the metadata says what became of the others.
+    `before` are results that other runs kept. Of a paused run only the interrupts are sent that are still open; the
+    metadata says what became of the others.
     """
     names = [str(each.get("id")) for each in run.interrupts]
     finished = upstream.run_finished(key, run_id, view.cards(run.interrupts))
@@ -51,7 +54,12 @@ async def replay(run: Run, view: View, key: ThreadKey, run_id: str, *, is_repeat
     finished.metadata = {**(finished.metadata or {}), **metadata} or None
     with_rules(finished, view.loaded.record.standing_rules)
     picture = await upstream.picture(key, view.loaded.snapshot, run_id)
-    return [*(_EVENT.validate_python(event) for event in run.events), *picture, finished]
+    return [*events((*before, *run.events)), *picture, finished]
+
+
+def events(kept: Sequence[Json]) -> list[BaseEvent]:
+    """Return events that were kept as they were sent."""
+    return [_EVENT.validate_python(event) for event in kept]
 
 
 def with_rules(finished: RunFinishedEvent, rules: Sequence[StandingRule]) -> RunFinishedEvent:

@@ -125,7 +125,8 @@ class Occurrence:
     Times are seconds of the store's clock. `upstream` is the form upstream keeps of it; only
     `app/upstream.py` reads or writes what is inside. `tool_digest` is the tool as it was when it was asked for, where
     its agent takes standing rules. `provided`: a context provider offered the tool in this run, it is none of the
-    agent's own. `is_valid`: the tool's schema took the arguments when they were asked for.
+    agent's own. `is_valid`: the tool's schema took the arguments when they were asked for. `hosted_by`: the label of
+    the server behind the model's provider, which runs the call itself.
     """
 
     interrupt_id: str
@@ -145,6 +146,7 @@ class Occurrence:
     tool_digest: str | None = field(default=None, metadata=_LATER)
     provided: bool = field(default=False, metadata=_LATER)
     is_valid: bool = field(default=True, metadata=_LATER)
+    hosted_by: str | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,9 @@ def _marks(world: str, journey: Journey, point: str) -> list[pytest.MarkDecorato
 def _is_slow(world: str, journey: Journey, point: str) -> bool:
     """Leave to `make prove` what is tried elsewhere too: on SQLite tests/e2e kills replicas at every step."""
     match world:
-        case "memory" | "postgres":
+        case "memory":
             return False
-        case "redis":
+        case "postgres" | "redis":
             return journey not in APPROVALS
         case "sqlite":
             return True

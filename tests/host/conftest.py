@@ -12,7 +12,7 @@ from tests.host.bank import Bank, open_bank
 from tests.host.hosts import Hosts
 from tests.host.worlds import World, memory_world, postgres_world, redis_world, sqlite_world
 
-ON_TWO_STORES = {"memory", "postgres"}
+ON_REDIS_ELSEWHERE = {"test_races", "test_take_over", "test_timelines_begun_effects"}
 ABOUT_THE_ROAD = {
     *("test_more_input", "test_siblings", "test_standing_rules"),
     *("test_doubts_command", "test_one_id", "test_open_interrupts_shown"),
@@ -22,17 +22,23 @@ ABOUT_THE_ROAD = {
     *("test_draining", "test_open_approvals_limit"),
     *("test_answers_in_turn", "test_scenarios_approvals", "test_scenarios_streaming", "test_tool_failures"),
 }
-"""What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on two.
-The others it has on all but SQLite, on which tests/e2e kills replicas. `make prove` has everything on everything."""
+"""What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on PostgreSQL.
+The others it has on all but SQLite, on which tests/e2e kills replicas, and but Redis where tests/conformance has the
+same races. `make prove` has everything on everything."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what is tried elsewhere too."""
     for item in items:
         world = getattr(item, "callspec", None) and item.callspec.params.get("_fresh_world")  # type: ignore[attr-defined]  # only where parametrized
-        is_tried_elsewhere = world == "sqlite" or (world not in ON_TWO_STORES and item.path.stem in ABOUT_THE_ROAD)
-        if world and is_tried_elsewhere:
+        if world and _is_tried_elsewhere(world, item.path.stem):
             item.add_marker(pytest.mark.slow)
+
+
+def _is_tried_elsewhere(world: str, file: str) -> bool:
+    if world == "postgres":
+        return False
+    return world == "sqlite" or file in ABOUT_THE_ROAD or (world == "redis" and file in ON_REDIS_ELSEWHERE)
 
 
 @pytest.fixture(

@@ -74,7 +74,7 @@ class HostingClient(ScriptedChatClient):
                 contents=[content],
                 role="assistant",
                 message_id=f"message-{len(side.requests)}",
-                conversation_id=f"conversation-{len(side.requests)}",
+                conversation_id=f"conversation-{len(side.requests)}" if options.get("store") else None,
             )
         if left is not None:
             raise ChatClientException("The provider's response broke off.")

@@ -53,7 +53,7 @@ async def test_48_writers_in_3_processes_never_hear_of_a_lock_and_lose_nothing(u
 async def test_a_call_that_was_cut_off_has_let_go_of_the_write_lock_although_its_end_is_still_looked_at(
     url: str,
 ) -> None:
-    impatient = StoreOptions("sql", database_url=url, timeout_seconds=2.0)
+    impatient = StoreOptions("sql", database_url=url, timeout_seconds=10.0)
     async with open_stores(StoreOptions("sql", database_url=url)) as stores, open_stores(impatient) as others:
         await stores.check()
         # In the traceback is the cursor, with rows unread, as in the hands of everyone who keeps the exception. While

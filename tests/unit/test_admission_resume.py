@@ -191,6 +191,27 @@ def test_the_same_answer_after_the_end_is_replayed_whatever_its_run_id(
     assert resume(loaded(claim=claim(), known=known), entry, run_id="answering") == Replay(known)
 
 
+def test_answers_of_several_finished_runs_are_replayed_together_with_the_end_of_the_last() -> None:
+    result = {"type": "TOOL_CALL_RESULT", "toolCallId": "call-i1", "content": "paid"}
+    text = {"type": "TEXT_MESSAGE_CONTENT", "delta": "done"}
+    one = replace(finished(outcome("i1", APPROVAL, OccurrenceState.FINISHED)), run_id="one", events=(result, text))
+    two = replace(finished(outcome("i2", REJECTION, OccurrenceState.REJECTED)), run_id="two")
+
+    answer = admission.resume(
+        loaded(known=one), [approve("i1"), reject("i2")], run_id="new", tools=TOOLS, dead=(), retained=[two]
+    )
+
+    assert answer == Replay(two, before=(result,))
+
+
+def test_a_name_that_several_open_calls_share_decides_none_of_them() -> None:
+    shared = [replace(occurrence(name), aliases=("call",)) for name in ("i1", "i2")]
+    known = finished(replace(outcome("i0", APPROVAL, OccurrenceState.FINISHED), aliases=("call",)))
+
+    assert code_of(resume(loaded(*shared), approve("call"))) is Code.RESUME_INVALID
+    assert code_of(resume(loaded(*shared, known=known), approve("call"))) is Code.RESUME_INVALID
+
+
 @pytest.mark.parametrize("entry", [reject(), cancel(), approve(payee="Bolt")], ids=["no", "cancel", "edited"])
 def test_another_answer_after_the_end_is_a_conflict(entry: Entry) -> None:
     known = finished(outcome("i1", APPROVAL, OccurrenceState.FINISHED))

@@ -10,7 +10,7 @@ import pytest
 from app.errors import MEANINGS, Code
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^\| `([A-Z_]+)` \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([A-Za-z_]+)` \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("code", list(Code))
@@ -34,6 +34,7 @@ def test_what_may_have_run_or_was_not_looked_up_is_never_called_definite() -> No
         Code.RUN_IN_PROGRESS,
         Code.OUTCOME_INDETERMINATE,
         Code.RUN_FAILED,
+        Code.MIDDLEWARE_FAILURE,
         Code.STORE_UNAVAILABLE,
     }
 

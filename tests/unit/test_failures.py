@@ -38,7 +38,8 @@ def test_a_refusal_is_handed_on_as_it_is(error: BaseException) -> None:
         (TimeoutError(SECRET), Code.RUN_FAILED),
         (asyncio.CancelledError(SECRET), Code.RUN_FAILED),
         (ValueError(SECRET), Code.RUN_FAILED),
-        (caused_by(ValueError(SECRET)), Code.RUN_FAILED),
+        (caused_by(ValueError(SECRET)), Code.MIDDLEWARE_FAILURE),
+        (caused_by(TimeoutError(SECRET)), Code.MIDDLEWARE_FAILURE),
         (KeyError(SECRET), Code.RUN_FAILED),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -21,9 +22,11 @@ from agent_framework import (
 )
 
 from app.agents.scripted import ScriptedChatClient
+from app.gated_tools import hosted_name
 from app.registration import Registration
 from app.tools import gated, unsafe
 from stores.memory import MemoryWorld, memory_stores
+from stores.records import EffectKind
 
 REGISTRATION = Registration(memory_stores(MemoryWorld(lambda: 0.0)), claim_seconds=1.0, is_development=True)
 
@@ -214,16 +217,27 @@ def test_as_tool_still_keeps_its_agent_in_the_closure_of_its_function() -> None:
     assert inspect.getclosurevars(offered.func).nonlocals["self"] is inner
 
 
-@pytest.mark.parametrize(
-    "hosted",
-    [
-        {"type": "mcp", "server_label": "crm", "require_approval": "always"},
-        {"type": "mcp", "server_label": "crm", "require_approval": {"never": {"tool_names": ["read"]}}},
-    ],
-)
-def test_a_hosted_tool_that_needs_an_approval_is_refused(hosted: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="'crm' needs an approval, but runs at the model's provider"):
-        REGISTRATION.check(agent(hosted))
+GATED_HOSTED: list[dict[str, Any]] = [
+    {"type": "mcp", "server_label": "crm", "require_approval": "always"},
+    {"type": "mcp", "server_label": "crm", "require_approval": {"never": {"tool_names": ["read"]}}},
+]
+
+
+@pytest.mark.parametrize("hosted", GATED_HOSTED)
+def test_a_hosted_tool_that_needs_an_approval_is_taken_for_unsafe(hosted: dict[str, Any]) -> None:
+    stores = memory_stores(MemoryWorld(lambda: 0.0))
+    durable = Registration(replace(stores, durable=True), claim_seconds=1.0, is_development=False)
+    forgetful = Registration(replace(stores, durable=False), claim_seconds=1.0, is_development=False)
+
+    assert durable.check(agent(hosted))[hosted_name("crm")].kind is EffectKind.UNSAFE
+    with pytest.raises(ValueError, match="'crm' needs an approval, and the effect ledger may lose"):
+        forgetful.check(agent(hosted))
+
+
+@pytest.mark.parametrize("hosted", GATED_HOSTED)
+def test_an_agent_with_a_hosted_tool_that_needs_an_approval_is_no_tool(hosted: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="'crm' needs an approval, which never reaches"):
+        REGISTRATION.check(agent(agent(hosted, name="inner").as_tool()))
 
 
 @pytest.mark.parametrize("mode", ["always_require", {"always_require_approval": ["pay"]}])

@@ -31,9 +31,9 @@ def builder(agent: Any, client: SupportsChatGetResponse, *, is_asked: bool) -> C
     """Return what a host builds an agent with: first the one it registers, then, for each run, the test's own.
 
     Tests look into their agent afterwards, so it is theirs that runs; but what a host puts around the tools of one run
-    must not be there in the next. So an `Agent` is copied, and a stub runs without it. A stub with gated tools, or whose
-    calls wait for a person (`is_asked`), has something to be guarded: it is served as the model of an `Agent` that runs
-    its tools.
+    must not be there in the next. So an `Agent` is copied, and a stub runs without it. A stub with gated tools, or
+    whose calls wait for a person (`is_asked`), has something to be guarded: it is served as the model of an `Agent`
+    that runs its tools.
     """
     if _is_stub(agent) and (_has_gated_tools(agent) or (is_asked and _functions(agent))):
         return lambda: Agent(StubModel(agent), name=agent.name, tools=agent.default_options["tools"])

@@ -13,8 +13,8 @@ from agent_framework_ag_ui import AgentFrameworkAgent
 from agent_framework_ag_ui._snapshots import _SNAPSHOT_SCOPE_INPUT_KEY  # noqa: PLC2701  # what an endpoint gives `run`
 
 from app.agents.models import make_model
+from app.assembly import approval_authority, run_limits
 from app.drain import Drain
-from app.main import _authority, _limits  # noqa: PLC2701  # hosts are put together there
 from app.metrics import Metrics
 from app.releases import Releases
 from app.replicas import Replica
@@ -85,10 +85,10 @@ async def _host(upstreams: AgentFrameworkAgent, stores: Stores, drain: Drain, *,
     host = HostAgent(
         NAME,
         builder(upstreams.agent, make_model(SETTINGS), is_asked=is_asked),
-        authority=_authority(SETTINGS, stores, replica, releases, no_step, METRICS),
+        authority=approval_authority(SETTINGS, stores, replica, releases, no_step, METRICS),
         releases=releases,
         stores=stores,
-        limits=_limits(SETTINGS),
+        limits=run_limits(SETTINGS),
         drain=drain,
         on_step=no_step,
         is_development=False,

@@ -54,6 +54,15 @@ def test_every_listed_difference_has_a_rule_and_a_reason() -> None:
     assert all(each.rule[0].isdigit() and each.why for each in differences.values())
 
 
+def test_the_readme_says_how_many_pass_and_by_which_rule_the_others_fail() -> None:
+    listed = tomllib.loads(DIFFERENCES.read_text())
+    readme = DIFFERENCES.with_name("README.md").read_text()
+
+    assert TOTAL - sum(map(len, listed.values())) == PASSED_MIN
+    assert f"**{PASSED_MIN:,} of {TOTAL:,} pass.**" in readme
+    assert [line for line in listed if f"| {len(listed[line])} | {line} |" not in readme] == []
+
+
 def test_a_lock_without_the_package_is_said_to_be_so() -> None:
     with pytest.raises(NotFetched, match="does not pin"):
         pinned("agent-framework-core==1.0.0 \\\n    --hash=sha256:00\n")

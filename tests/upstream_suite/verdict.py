@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 TOTAL = 1_776
 """The tests of the pinned version; with another number something was not collected, or the version is another."""
-PASSED_MIN = 1_700
+PASSED_MIN = 1_682
+"""What passes with every rule on: all but the tests that `differences.toml` lists, each of which was read.
+
+They want what a rule of design.md forbids, or agents that it refuses. A test that a change makes pass leaves the list
+and raises this number; it is lowered for a new rule only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
