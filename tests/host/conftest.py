@@ -12,7 +12,13 @@ from tests.host.bank import Bank, open_bank
 from tests.host.hosts import Hosts
 from tests.host.worlds import World, memory_world, postgres_world, redis_world, sqlite_world
 
-ON_REDIS_ELSEWHERE = {"test_races", "test_take_over", "test_timelines_begun_effects"}
+ON_REDIS_TOO = {
+    "test_duplicates_at_once",
+    "test_issue_7082",
+    "test_lost_parts",
+    "test_store_failures",
+    "test_timelines_lost_writes",
+}
 ABOUT_THE_ROAD = {
     *("test_more_input", "test_siblings", "test_standing_rules"),
     *("test_doubts_command", "test_one_id", "test_open_interrupts_shown"),
@@ -23,8 +29,8 @@ ABOUT_THE_ROAD = {
     *("test_answers_in_turn", "test_scenarios_approvals", "test_scenarios_streaming", "test_tool_failures"),
 }
 """What these try depends on a store in nothing that tests/conformance does not try: `make test` has them on PostgreSQL.
-The others it has on all but SQLite, on which tests/e2e kills replicas, and but Redis where tests/conformance has the
-same races. `make prove` has everything on everything."""
+The others it has on memory too, and some on Redis, whose every step tests/conformance tries; on SQLite tests/e2e kills
+replicas. `make prove` has everything on everything."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,9 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_tried_elsewhere(world: str, file: str) -> bool:
-    if world == "postgres":
-        return False
-    return world == "sqlite" or file in ABOUT_THE_ROAD or (world == "redis" and file in ON_REDIS_ELSEWHERE)
+    match world:
+        case "postgres":
+            return False
+        case "memory":
+            return file in ABOUT_THE_ROAD
+        case "redis":
+            return file not in ON_REDIS_TOO
+    return True
 
 
 @pytest.fixture(

@@ -22,9 +22,9 @@ MakeWorld = Callable[[], AbstractAsyncContextManager[World]]
 @pytest.fixture(
     params=[
         "memory",
-        "sqlite",
+        pytest.param("sqlite", marks=pytest.mark.slow),
         pytest.param("postgres", marks=[pytest.mark.external_service, pytest.mark.slow]),
-        pytest.param("redis", marks=[pytest.mark.external_service, pytest.mark.slow]),
+        pytest.param("redis", marks=pytest.mark.external_service),
     ]
 )
 def make_world(request: pytest.FixtureRequest, tmp_path: Path) -> MakeWorld:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from deploy.free_ports import find_free_ports
 
 START_SECONDS_MAX = 60.0
 """A start takes 0.1 s (Valkey) to 2 s (PostgreSQL with initdb); on a machine busy with compiling, ten times that."""
@@ -112,10 +113,8 @@ def started(make: Callable[[int], AnyServer]) -> AnyServer:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """Return a port that nobody listens on now, and that no outgoing connection takes while a server is away."""
+    return find_free_ports(1)[0]
 
 
 def wait_until(is_true: Callable[[], bool], otherwise: str) -> None:

@@ -74,6 +74,17 @@ class RedisServer:
         return stated | {name.replace("_", "-"): value for name, value in self.options.items()}
 
     def _is_ready(self) -> bool:
+        return self._answers() and self._is_ours()
+
+    def _is_ours(self) -> bool:
+        """Whether it is this server that listens on the port: another may have been faster to take it."""
+        try:
+            listening = psutil.Process(self.pid).net_connections("tcp4")
+        except (StopIteration, psutil.NoSuchProcess):
+            return False
+        return any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.port for each in listening)
+
+    def _answers(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=PING_SECONDS_MAX) as connection:
                 connection.sendall(b"PING\r\n")
