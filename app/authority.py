@@ -9,13 +9,13 @@ from functools import partial
 from uuid import uuid4
 
 from app import admission, lifecycle, lost_record, standing
-from app.admission import Replay
 from app.answers import Entry
 from app.claims import Claims
 from app.commits import Commits
 from app.errors import Code, Refusal, RunRefused
 from app.gated_tools import GatedTool
 from app.lifecycle import Grant
+from app.pairing import Replay
 from app.releases import Releases
 from app.replicas import Replica
 from app.retained import outcome_named, results_kept, retained

@@ -14,7 +14,6 @@ from agent_framework import Agent
 from agent_framework_ag_ui import AgentFrameworkAgent
 
 from app import wire
-from app.admission import Replay
 from app.authority import ApprovalAuthority
 from app.carry_out import CarryOut, RunInput
 from app.concurrency import requests_slot
@@ -24,6 +23,7 @@ from app.effects import EffectLimits
 from app.errors import SHOWING_CARDS, Code, Refusal, RunRefused
 from app.failures import refusal_for
 from app.metrics import Metrics
+from app.pairing import Replay
 from app.pipe import Pipe
 from app.registration import Registration
 from app.releases import Releases

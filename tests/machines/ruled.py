@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from app import admission, follow, lifecycle
-from app.admission import Replay
 from app.answers import Entry, call_digest, canonical
 from app.errors import Refusal
 from app.gated_tools import GatedTool
 from app.lifecycle import Grant
+from app.pairing import Replay
 from stores.memory import MemoryWorld, memory_stores
 from stores.ports import Batch, Began, Change, Loaded, NotReserved, Saved, Settled
 from stores.records import (

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from app.admission import Replay
+from app.pairing import Replay
 from stores.records import EffectKind
 from tests.machines.ruled import APPROVAL_SECONDS, CLAIM_SECONDS, Ruled, Ticket, entry_of
 

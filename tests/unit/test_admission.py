@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app import admission
-from app.admission import Replay
 from app.errors import Code, Refusal
 from app.lifecycle import Grant
+from app.pairing import Replay
 from stores.ports import Loaded
 from stores.records import Run, RunState
 from tests.unit.threads import (

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from app import admission
-from app.admission import Replay
 from app.answers import Entry
 from app.errors import Code, Refusal
 from app.gated_tools import GatedTool
 from app.lifecycle import EXPIRY, Grant
+from app.pairing import Replay
 from stores.ports import Loaded
 from stores.records import EffectKind, Occurrence
 from tests.unit.threads import (

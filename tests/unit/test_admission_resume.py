@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from app import admission
-from app.admission import Replay
 from app.answers import Entry, approval_digest
 from app.errors import Code, Refusal
 from app.lifecycle import UNKNOWN_ARGUMENTS, Grant
+from app.pairing import Replay
 from stores.ports import Loaded
 from stores.records import Bag, Decision, EffectKind, OccurrenceState, Run, RunState, Snapshot, Verdict
 from tests.unit.threads import (
