@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,6 +14,7 @@ from stores.records import Decision, Json, RuleReach, Verdict
 
 SPOKEN_ROAD = "tool message"
 """Where an answer stood that came as the result of a call."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _VERDICT_KEYS = ("approved", "accepted")
 RULE_KEY = "standingRule"
 """Stands beside the verdict, so an argument of this name is edited in `editedArgs` only."""
@@ -117,12 +119,28 @@ def _same_json_type(shown: Any, given: Any) -> bool:
     return shown is None or isinstance(given, type(shown))
 
 
+def has_unstorable(value: Any) -> bool:
+    """Say whether a JSON value has a text that not every store can carry: NUL, or half of a surrogate pair."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and _UNSTORABLE.search(each):
+            return True
+    return False
+
+
 def _as_object(payload: Any) -> Json | None:
     if isinstance(payload, str):
         try:
             payload = json.loads(payload)
         except (ValueError, RecursionError):
             return None
+        if has_unstorable(payload):
+            return None  # The door has seen this only as one text, in which it was spelled out.
     return dict(payload) if isinstance(payload, Mapping) else None
 
 

@@ -152,10 +152,13 @@ class ApprovalAuthority:
         """
         for _ in range(COMPARES_MAX):
             loaded = await self._stores.threads.load(key)
-            if standing.revoked(loaded.record, interrupts) == loaded.record:
+            is_coming = standing.is_coming(loaded.record, interrupts)
+            if standing.revoked(loaded.record, interrupts) == loaded.record and not is_coming:
                 return None
-            if loaded.record.claim is not None:
-                message = "A run holds this thread; send the same again to take the rule back."
+            if loaded.record.claim is not None or is_coming:
+                message = (
+                    "A run that holds or waits for this thread has this rule; send the same again to take it back."
+                )
                 return Refusal(Code.THREAD_BUSY, message, (), lifecycle.RETRY_SECONDS)
             if await self._upkeep.revoke(key, loaded, interrupts):
                 return None
@@ -187,7 +190,7 @@ class ApprovalAuthority:
         )
         going_on = await self._going_on(key, loaded)
         if is_stuck or lost_record.is_left_by(loaded, entries):
-            used = await self._used_run_id(key, loaded, run_id, Grant(()))
+            used = _under_way(going_on, run_id) or await self._used_run_id(key, loaded, run_id, Grant(()))
             leave = partial(self._upkeep.leave, under_way=going_on) if is_stuck else self._upkeep.leave_lost
             left = used or await leave(key, loaded, run_id=run_id)
             return Replay(left, is_repeat=False) if isinstance(left, Run) else left
@@ -202,7 +205,8 @@ class ApprovalAuthority:
             return answer
         refusal = admission.effect_lost(lost) if lost else await self._used_run_id(key, loaded, run_id, answer)
         run = _continued(going_on) or Run(run_id, answer.input_digest, RunState.RUNNING, uuid4().hex)
-        claimed = refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=said)
+        new = None if going_on is not None else said
+        claimed = refusal or await self._claims.take(key, loaded, run, answer, dead=dead, since=since, said=new)
         if not isinstance(claimed, Ticket):
             return claimed
         others = [each.name for each in entries if loaded.record.find(each.name) is None]
@@ -245,6 +249,13 @@ def _goes_on(loaded: Loaded, run_id: str) -> bool:
 def _continued(run: Run | None) -> Run | None:
     """Return a run under a new attempt; it keeps its input, and what it has said and brought to an end."""
     return None if run is None else replace(run, state=RunState.RUNNING, attempt=uuid4().hex)
+
+
+def _under_way(run: Run | None, run_id: str) -> Refusal | None:
+    """Refuse the id of a run that has something to keep for what would take its place."""
+    if run is None or run.run_id != run_id:
+        return None
+    return Refusal(Code.RUN_ID_CONFLICT, f"Run '{run_id}' is the one that is stuck; cancel it under a new run id.")
 
 
 def _busy() -> Refusal:

@@ -14,6 +14,7 @@ from agent_framework_ag_ui._agent import AgentConfig
 from app import upstream
 from app.answers import call_digest, canonical
 from app.effects import RunEffects
+from app.end_texts import EndTexts
 from app.errors import Code, Refusal, RunRefused
 from app.gated_tools import UNKNOWN, GatedTool, hosted_name, name_of
 from app.lifecycle import EXPIRY
@@ -81,7 +82,8 @@ class CarryOut:
         provided = ProvidedTools(self._registration, self._tools, ticket.record.occurrences)
         built = self._build()
         standing = standing_of(built)
-        agent = prepared(built, effects, ticket.record.occurrences, provided)
+        ends = EndTexts(ticket.record.occurrences)
+        agent = prepared(built, effects, ticket.record.occurrences, provided, ends)
         transcript = Transcript()
         held: list[BaseEvent] = []
         is_held = has_result = False
@@ -96,7 +98,7 @@ class CarryOut:
             function_invocation_kwargs=run_input.function_invocation_kwargs,
         )
         async for said in stream:
-            event = buffer.as_shown(said)
+            event = ends.in_event(buffer.as_shown(said))
             if event.type in (EventType.RUN_STARTED, EventType.RUN_FINISHED):
                 continue
             if isinstance(event, RunErrorEvent):
@@ -113,7 +115,9 @@ class CarryOut:
         await self._on_step(f"after-{Step.MODEL}", ticket.key)
         waiting = await _waiting(approvals, effects)
         asked = await self._asked(ticket, waiting, provided.gated, standing)
-        ending = self._ending(asked, approvals, buffer, effects, transcript)
+        snapshot = buffer.snapshot()
+        snapshot = replace(snapshot, messages=ends.in_messages(snapshot.messages))
+        ending = self._ending(asked, approvals, snapshot, effects, transcript)
         ruled = {each.interrupt_id for each in ending.decided}
         return ending, [event for event in held if upstream.asked_by(event) not in ruled]
 
@@ -139,12 +143,12 @@ class CarryOut:
         self,
         asked: tuple[Occurrence, ...],
         approvals: upstream.RunApprovals,
-        buffer: SnapshotBuffer,
+        picture: Snapshot,
         effects: RunEffects,
         transcript: Transcript,
     ) -> Ending:
         pause_id = uuid4().hex if asked else None
-        snapshot = replace(buffer.snapshot(), pause_id=pause_id)
+        snapshot = replace(picture, pause_id=pause_id)
         expiries = {each.interrupt_id: each.expires_at for each in asked}
         interrupts = open_interrupts(snapshot.interrupts, pause_id=pause_id or "", expires_at=expiries)
         takes_rules = {each.interrupt_id for each in asked if each.tool_digest is not None}

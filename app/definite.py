@@ -39,9 +39,9 @@ async def is_definite(
     ):
         # Its row came with its decision: where it is gone, nobody can tell what it said.
         return False
-    return all(row.state is EffectState.CLOSED or _is_free(row) for row in rows.values())
+    return all(row.state is EffectState.CLOSED or _is_free(row, loaded.now) for row in rows.values())
 
 
-def _is_free(row: Effect) -> bool:
-    """A row that nobody holds and that has not begun: no effect, and none on its way."""
-    return row.state is EffectState.RESERVED and row.holder is None
+def _is_free(row: Effect, now: float) -> bool:
+    """A row that nobody holds (or for later only) and that has not begun: no effect, and none on its way."""
+    return row.state is EffectState.RESERVED and (row.holder is None or row.until < now)

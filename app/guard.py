@@ -12,15 +12,14 @@ from agent_framework import (
     FunctionInvocationContext,
     FunctionMiddleware,
     MiddlewareFailure,
-    MiddlewareTermination,
 )
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 
 from app.answers import approval_digest, canonical
-from app.called import is_called
+from app.called import CalledTwice, Gate, Gates
 from app.effects import OPEN_ERRORS, RunEffects, ToolFailed
 from app.errors import Code, Refusal, RunRefused
-from app.more_input import question_in
+from app.more_input import answer_in, question_in
 from app.tools import DidNotHappen, EffectCall, declared_effect, give_effect
 from stores.errors import StoreError
 from stores.records import EffectKind, ToolResult
@@ -42,8 +41,9 @@ class ApprovalGuard(FunctionMiddleware):
     A plain exception before the call would make upstream record an error for a tool that never ran.
     """
 
-    def __init__(self, effects: RunEffects) -> None:
+    def __init__(self, effects: RunEffects, gates: Gates) -> None:
         self._effects = effects
+        self._gates = gates
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Let ungated calls through; run an approved one through the ledger and set its recorded result.
@@ -60,9 +60,10 @@ class ApprovalGuard(FunctionMiddleware):
         if digest is None or not isinstance(interrupt_id, str):
             refusal = Refusal(Code.RUN_FAILED, "A gated call was about to run without an approval; the run was ended.")
             raise MiddlewareFailure(refusal.message) from RunRefused(refusal)
+        gate = self._gates.open(context, is_repeatable=declared_effect(context.function).kind is EffectKind.IDEMPOTENT)
         not_started = partial(self._effects.unstarted.add, interrupt_id)
         try:
-            result = await self._effects.perform(interrupt_id, digest, _call(context, call_next, not_started))
+            result = await self._effects.perform(interrupt_id, digest, _call(context, call_next, gate, not_started))
         except (RunRefused, StoreError) as error:
             raise MiddlewareFailure("The approved call could not be carried out.") from error
         if result.is_error and not result.contents:
@@ -89,26 +90,33 @@ def _approved_digest(response: Any) -> str | None:
 
 
 def _call(
-    context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]], not_started: Callable[[], None]
+    context: FunctionInvocationContext,
+    call_next: Callable[[], Awaitable[None]],
+    gate: Gate,
+    not_started: Callable[[], None],
 ) -> Callable[[EffectCall], Awaitable[ToolResult]]:
     async def call(effect: EffectCall) -> ToolResult:
         give_effect(context, effect)
         try:
             await call_next()
         except MiddlewareFailure:
-            if not is_called(context):
+            if gate.shut():
                 not_started()
             raise
         except OPEN_ERRORS:
             raise
         except Exception as error:
-            raise _ended(error, context, effect) from error
+            if gate.is_refused:
+                raise CalledTwice("A middleware called this tool twice.") from error
+            raise _ended(error, context, effect, is_called=gate.is_passed) from error
+        if gate.is_refused:
+            raise CalledTwice("A middleware called this tool twice.")
         return ToolResult(_contents(context.result))
 
     return call
 
 
-def _ended(error: Exception, context: FunctionInvocationContext, effect: EffectCall) -> Exception:
+def _ended(error: Exception, context: FunctionInvocationContext, effect: EffectCall, *, is_called: bool) -> Exception:
     """Return how a call ended in which its tool, or middleware around it, raised an exception."""
     if isinstance(error, DidNotHappen):
         return ToolFailed(ToolResult((_text(f"Error: {error}"),), is_error=True))
@@ -116,9 +124,9 @@ def _ended(error: Exception, context: FunctionInvocationContext, effect: EffectC
     if question is not None:
         return ToolFailed(ToolResult((_text(question),)))
     # A tool's transaction is rolled back whatever stopped it: then the answer of who stopped it is not what happened.
-    is_answer = isinstance(error, MiddlewareTermination) and context.result is not None
-    if is_answer and not (effect.connection is not None and is_called(context)):
-        return ToolFailed(ToolResult(_contents(context.result)))
+    answer = answer_in(error, context.result)
+    if answer is not None and not (effect.connection is not None and is_called):
+        return ToolFailed(ToolResult(_contents(answer)))
     if effect.connection is not None and isinstance(error, GONE):
         return ConnectionError("The tool's transaction was lost and is rolled back.")
     _log.warning("Tool %s failed: %s", context.function.name, type(error).__name__)

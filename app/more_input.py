@@ -24,7 +24,7 @@ def question_in(error: BaseException, result: object = None) -> str | None:
     if isinstance(error, UserInputRequiredException):
         asked = [_in_words(each) for each in error.contents if isinstance(each, Content)]
         return _told(" ".join(asked) or "It did not say which.")
-    answer = (error.result or result) if isinstance(error, MiddlewareTermination) else None
+    answer = answer_in(error, result)
     if isinstance(answer, Content):
         return _told(_in_words(answer)) if answer.type == "function_approval_request" else None
     changed = changed_arguments(error)
@@ -34,6 +34,16 @@ def question_in(error: BaseException, result: object = None) -> str | None:
         f"Error: The arguments were changed to {canonical(changed)} after the approval, so nothing was run. "
         "Call the tool with these to ask for them."
     )
+
+
+def answer_in(error: BaseException, result: object) -> object:
+    """Return the answer with which a middleware ended a call; None if it gave none, or did not end it so.
+
+    As core has it, `result`, what it has put there for the call, counts before what it raised.
+    """
+    if not isinstance(error, MiddlewareTermination):
+        return None
+    return result if result is not None else error.result
 
 
 def _told(question: str) -> str:

@@ -52,5 +52,5 @@ def without_pause(ending: Ending, text: str = NOT_ASKED_TEXT) -> Ending:
 
 def _refusal(ticket: Ticket, asked: int, limit: str) -> Refusal:
     kept = "What you answered is recorded. " if ticket.record.occurrences else ""
-    message = f"{kept}The agent asked for {asked} approvals; there would be {limit}, so nothing of them was kept."
+    message = f"{kept}The agent asked for {asked} approvals; there would be {limit}, so none of them was made."
     return Refusal(Code.LIMIT_EXCEEDED, message, tuple(each.interrupt_id for each in ticket.record.occurrences))

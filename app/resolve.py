@@ -11,7 +11,7 @@ from uuid import uuid4
 from app.again import again_if_in_doubt
 from app.answers import approval_digest
 from app.upkeep import Upkeep
-from stores.ports import Batch, Fenced, Reservation, Reserved, Settled, Stores
+from stores.ports import Batch, Closed, Fenced, Reservation, Reserved, Settled, Stores
 from stores.records import Effect, EffectState, Occurrence, OccurrenceState, Scope, ThreadKey, ToolResult, Verdict
 
 LOST = "lost"
@@ -95,7 +95,8 @@ class Doubts:
         occurrence = record.find(interrupt_id)
         if occurrence is None or occurrence.state is not OccurrenceState.INDETERMINATE:
             return None
-        row = (await self._stores.effects.read(key, interrupts=[interrupt_id])).get(interrupt_id)
+        name = occurrence.interrupt_id
+        row = (await self._stores.effects.read(key, interrupts=[name])).get(name)
         if row is None or row.attempt is None:
             return Doubt(key, occurrence, LOST, None, is_held=False)
         return Doubt(key, occurrence, row.attempt, row.begun_age_seconds, is_held=await self._is_held(row))
@@ -159,10 +160,12 @@ class Doubts:
         if statement.result is not None:
             return NotTaken("The call was never approved, so no result of it can be taken.")
         interrupt_id = doubt.occurrence.interrupt_id
-        await again_if_in_doubt(
+        answer = await again_if_in_doubt(
             lambda: self._stores.effects.close(doubt.key, interrupts={interrupt_id: "did not happen"})
         )
         await self._follow(doubt)
+        if not isinstance(answer, Closed):
+            return NotTaken("The ledger has a row of the call again; show it again.")
         self._note(doubt, statement)
         return Ended(None)
 

@@ -17,12 +17,17 @@ def outcome_named(known: Run | None, name: str) -> Outcome | None:
 
 def results_kept(runs: Sequence[Run], names: Collection[str]) -> tuple[Json, ...]:
     """Return the events with the results of these calls, as their finished runs sent them."""
-    found = [(run, outcome_named(run, name)) for name in names for run in runs if run.state is RunState.FINISHED]
+    found: dict[str, tuple[Run, Outcome]] = {}
+    for name in names:
+        for run in runs:
+            outcome = outcome_named(run, name) if run.state is RunState.FINISHED else None
+            if outcome is not None:
+                found.setdefault(outcome.interrupt_id, (run, outcome))
     return tuple(
         event
-        for run, outcome in found
+        for run, outcome in found.values()
         for event in run.events
-        if outcome and event.get("type") == "TOOL_CALL_RESULT" and event.get("toolCallId") == outcome.call_id
+        if event.get("type") == "TOOL_CALL_RESULT" and event.get("toolCallId") == outcome.call_id
     )
 
 

@@ -33,20 +33,25 @@ class Rounds:
     on_step: OnStep
     metrics: Metrics
 
-    async def run(self, ticket: Ticket, run_input: RunInput, pipe: Pipe) -> None:
+    async def run(self, ticket: Ticket, run_input: RunInput, pipe: Pipe, *, run_id: str) -> None:
         """Carry the run out and commit it, or let go of the thread; its end is sent after its commit only.
+
+        `run_id` is the one it was asked for under; a run that goes on keeps the one it began with.
 
         Where it pauses and standing rules leave no question to a person, it goes on: one claim, one run, one stream.
         """
         for event in wire.events(ticket.before):
             pipe.put(event)
         until = asyncio.get_running_loop().time() + self.run_seconds
+        if ticket.record.goes_on:
+            # Its words were said and committed before: sent again, perhaps under other ids, they are not said anew.
+            run_input = run_input.continued()
         while True:
             ending, next_round = await self._round(ticket, run_input, pipe, until)
             if next_round is None:
                 break
             ticket, run_input = next_round, run_input.continued()
-        finished = upstream.run_finished(ticket.key, ticket.run.run_id, ending.cards)
+        finished = upstream.run_finished(ticket.key, run_id, ending.cards)
         pipe.put(wire.with_rules(finished, standing.rules_after(ticket.record, ticket.now())))
         await self.on_step(f"after-{Step.ANSWER}", ticket.key)
 

@@ -75,7 +75,11 @@ def read_request(input_data: Json, key: ThreadKey, run_id: str, limits: RequestL
     """Take the answers out of a request; one that is over a limit is refused whole."""
     data: Json = {**input_data, "thread_id": key.thread_id, "run_id": run_id}
     refusal = _over_limit(data, (key.thread_id, run_id), limits)
-    return RunRequest(refusal or take_answers(data), data)
+    answers = refusal or take_answers(data)
+    if isinstance(answers, list) and len(answers) > limits.messages_max:
+        message = f"The request has more than {limits.messages_max} answers (AGUI_MESSAGES_MAX)."
+        answers = Refusal(Code.LIMIT_EXCEEDED, message)
+    return RunRequest(answers, data)
 
 
 def _over_limit(data: Json, ids: Iterable[str], limits: RequestLimits) -> Refusal | None:

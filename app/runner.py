@@ -122,7 +122,7 @@ class HostAgent(AgentFrameworkAgent):
             ticket = await self._authority.take_over(key, tools=self._tools)
             if ticket is not None:
                 said = {"thread_id": key.thread_id, "messages": list(ticket.record.resume_messages)}
-                await self._rounds.run(ticket, RunInput(said), Pipe(0))
+                await self._rounds.run(ticket, RunInput(said), Pipe(0), run_id=ticket.run.run_id)
         except Exception as error:
             refusal = refusal_for(error, "of a take-over")
             _log.info("A take-over did not finish: %s", refusal.code)
@@ -171,7 +171,7 @@ class HostAgent(AgentFrameworkAgent):
                 for event in await wire.replay(run, view, key, run_id, is_repeat=is_repeat, before=before):
                     pipe.put(event)
             case Ticket():
-                await self._rounds.run(admitted, run_input, pipe)
+                await self._rounds.run(admitted, run_input, pipe, run_id=run_id)
 
     async def _revoke(self, key: ThreadKey, request: RunRequest) -> None:
         revoked = revoked_by(request.data)

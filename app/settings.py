@@ -105,7 +105,7 @@ class Settings(BaseSettings):
 
     body_bytes_max: PositiveInt = Field(default=1_048_576, description="A larger request body gets 413.")
     id_length_max: PositiveInt = Field(default=256, description="A longer thread or run id is refused.")
-    messages_max: PositiveInt = Field(default=1_000, description="A request with more messages is refused.")
+    messages_max: PositiveInt = Field(default=1_000, description="A request with more messages or answers is refused.")
     nesting_max: PositiveInt = Field(default=64, description="A request nested deeper is refused.")
     snapshot_bytes_max: PositiveInt = Field(
         default=4_194_304, description="A thread whose snapshot is larger takes no new message; its approvals it does."

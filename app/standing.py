@@ -31,7 +31,7 @@ from stores.records import (
 )
 
 ROUNDS_MAX = 20
-"""How often one run may go on by rules alone. A model that calls a ruled tool for ever then asks a person again."""
+"""How often one run may go on by rules alone. A model that calls a ruled tool for ever is stopped then."""
 RULES_MAX = 50
 """Rules of one thread: they are read and written with its record. Beyond it the oldest go, and a person is asked."""
 
@@ -92,6 +92,14 @@ def revoked(record: Record, interrupts: Collection[str]) -> Record:
     """Return the record without the rules that these interrupts gave."""
     return replace(
         record, standing_rules=tuple(each for each in record.standing_rules if each.interrupt_id not in interrupts)
+    )
+
+
+def is_coming(record: Record, interrupts: Collection[str]) -> bool:
+    """Say whether one of these interrupts was answered with a rule, in force once its call is at its end."""
+    return any(
+        each.interrupt_id in interrupts and each.decision is not None and each.decision.standing_rule is not None
+        for each in record.occurrences
     )
 
 

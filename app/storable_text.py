@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from fastapi import HTTPException, Request, status
 
+from app.answers import has_unstorable
+
 _MAYBE = re.compile(rb"\\u0000|\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 """How JSON spells such characters; also pairs of surrogates and escaped backslashes, which are fine."""
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 async def storable_text(request: Request) -> None:
@@ -20,19 +20,6 @@ async def storable_text(request: Request) -> None:
         body = await request.json()
     except (ValueError, RecursionError):
         return  # no JSON: the route's own validation says so
-    if _has_unstorable(body):
+    if has_unstorable(body):
         detail = "The request has a text with a NUL character or half of a surrogate pair."
         raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, detail)
-
-
-def _has_unstorable(value: Any) -> bool:
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str) and _UNSTORABLE.search(each):
-            return True
-    return False

@@ -86,6 +86,8 @@ def close_calls(snapshot: Snapshot, texts: Mapping[str, str]) -> Snapshot:
     for place, message in enumerate(snapshot.messages):
         messages.append(message)
         calls = [str(call.get("id")) for call in message.get("toolCalls") or message.get("tool_calls") or []]
+        if texts.keys().isdisjoint(calls):
+            continue
         left = [call_id for call_id in calls if not _has_result(call_id, snapshot.messages[place:])]
         if texts.keys().isdisjoint(left):
             continue

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app import lost_record
 from stores.ports import Loaded
 from stores.records import Json, Occurrence, OccurrenceState, Outcome, Verdict
 
@@ -14,7 +15,7 @@ class Shown(StrEnum):
     """How far an approval is shown to be that has not ended; an ended one is shown as its outcome's state.
 
     `running`: decided, and a replica that is presumed alive carries it out. `decided`: it waits for one. `expired`: its
-    time has passed, and its pause has not come to its end yet.
+    time has passed, and its pause has not come to its end yet. `lost`: its record is gone; only a cancel ends it.
     """
 
     PENDING = "pending"
@@ -22,6 +23,7 @@ class Shown(StrEnum):
     RUNNING = "running"
     DECIDED = "decided"
     INDETERMINATE = "indeterminate"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,10 @@ class View:
     def approvals(self, among: Collection[str] | None = None) -> list[Json]:
         """Say of every approval that is not ended, or of all those named, how far it got."""
         shown = [_approval(each, state) for each, state in self._open() if among is None or each.interrupt_id in among]
-        return shown if among is None else [*shown, *(_end(each) for each in self.ended if each.interrupt_id in among)]
+        if among is not None:
+            return [*shown, *(_end(each) for each in self.ended if each.interrupt_id in among)]
+        lost = [each.interrupt_id for each in lost_record.orphans(self.loaded)]
+        return [*shown, *({"interruptId": each, "state": Shown.LOST.value} for each in lost)]
 
     def _states(self) -> dict[str, Shown]:
         return {each.interrupt_id: state for each, state in self._open()}
@@ -63,7 +68,9 @@ class View:
 
 
 def _approval(occurrence: Occurrence, state: Shown) -> Json:
-    decision = {"decision": occurrence.decision.verdict.value} if occurrence.decision else {}
+    decision: Json = {"decision": occurrence.decision.verdict.value} if occurrence.decision else {}
+    if occurrence.decision is not None and occurrence.decision.standing_rule is not None:
+        decision["standingRule"] = occurrence.decision.standing_rule.value
     return {"interruptId": occurrence.interrupt_id, "state": state.value, **decision}
 
 

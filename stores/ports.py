@@ -187,7 +187,7 @@ class Reservation:
 class Batch:
     """All rows of one claim, reserved or closed in one atomic step.
 
-    `close` maps interrupt ids to the reason they end without an effect (`rejected`, `cancelled`).
+    `close` maps interrupt ids to the reason they end without an effect (`rejected`, `cancelled`, `expired`).
     `until` is the claim's; `dead` are the holders the caller has found dead.
     """
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -35,6 +37,8 @@ class Desk:
         self.says: Callable[[FunctionInvocationContext, CallNext], Awaitable[None]] = self.lets_through
         self.is_bundled = False
         self.is_enabled = True
+        self.may_call = asyncio.Event()
+        self.calling: asyncio.Future[None] | None = None
         serve(monkeypatch, self.build)
 
     def build(self, client: SupportsChatGetResponse, tools: PaymentTools) -> Agent[Any]:
@@ -57,6 +61,27 @@ class Desk:
     async def answers(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
         context.result = "It is paid already."
         raise MiddlewareTermination("known")
+
+    async def answers_in_what_it_raises(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
+        raise MiddlewareTermination("known", result="It is paid already.")
+
+    async def refuses_while_it_calls(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
+        self.calling = asyncio.ensure_future(self._call_later(call_next))
+        raise MiddlewareFailure("alice may not")
+
+    async def _call_later(self, call_next: CallNext) -> None:
+        await self.may_call.wait()
+        await call_next()
+
+    async def refuses_and_hides_the_call(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
+        await call_next()
+        context.metadata.clear()
+        raise MiddlewareFailure("alice may not see it")
+
+    async def calls_twice(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
+        await call_next()
+        with suppress(Exception):
+            await call_next()
 
     async def asks(self, context: FunctionInvocationContext, call_next: CallNext) -> None:
         if context.metadata.get("approval_response") is not None:
@@ -119,6 +144,43 @@ async def test_a_refusal_of_middleware_after_the_call_leaves_a_doubt(hosts: Host
     assert await bank.paid() == [("INV-1", "ACME")]
 
 
+async def test_a_call_that_middleware_gave_up_is_not_made_any_more(hosts: Hosts, bank: Bank, desk: Desk) -> None:
+    host = await hosts.start()
+    asked = await host.send(says("t", "wire INV-1 to ACME"))
+    body = answers("t", *map(approve, asked.ids))
+    desk.says = desk.refuses_while_it_calls
+
+    refused = await host.send(body)
+
+    assert refused.code == "MiddlewareFailure"
+    assert desk.calling is not None
+    desk.may_call.set()
+    with pytest.raises(MiddlewareFailure):
+        await desk.calling
+    assert await bank.paid() == []
+    desk.says = desk.lets_through
+    assert (await host.send(body)).code is None
+    assert await bank.paid() == [("INV-1", "ACME")]
+
+
+@pytest.mark.parametrize("deed", ["refuses_and_hides_the_call", "calls_twice"])
+async def test_what_middleware_does_behind_a_call_leaves_a_doubt_and_no_second_effect(
+    hosts: Hosts, bank: Bank, desk: Desk, deed: str
+) -> None:
+    host = await hosts.start()
+    asked = await host.send(says("t", "wire INV-1 to ACME"))
+    body = answers("t", *map(approve, asked.ids))
+    desk.says = getattr(desk, deed)
+
+    first = await host.send(body)
+    desk.says = desk.lets_through
+    again = await host.send(body)
+
+    assert first.code in {"MiddlewareFailure", "APPROVAL_OUTCOME_INDETERMINATE"}
+    assert again.code == "APPROVAL_OUTCOME_INDETERMINATE"
+    assert await bank.paid() == [("INV-1", "ACME")]
+
+
 async def test_a_plain_run_may_be_refused_by_middleware_too(hosts: Hosts, bank: Bank, desk: Desk) -> None:
     host = await hosts.start()
     desk.says = desk.refuses
@@ -129,11 +191,12 @@ async def test_a_plain_run_may_be_refused_by_middleware_too(hosts: Hosts, bank: 
     assert (await host.send(says("t", "hello"))).code is None
 
 
-async def test_an_answer_of_middleware_stands_for_the_call(hosts: Hosts, bank: Bank, desk: Desk) -> None:
+@pytest.mark.parametrize("deed", ["answers", "answers_in_what_it_raises"])
+async def test_an_answer_of_middleware_stands_for_the_call(hosts: Hosts, bank: Bank, desk: Desk, deed: str) -> None:
     host = await hosts.start()
     asked = await host.send(says("t", "wire INV-1 to ACME"))
     body = answers("t", *map(approve, asked.ids))
-    desk.says = desk.answers
+    desk.says = getattr(desk, deed)
 
     answered, repeated = await host.send(body), await host.send(body)
 

@@ -19,7 +19,7 @@ async def test_a_finished_answer_may_be_repeated_beside_an_open_one(hosts: Hosts
     second = await _pay(hosts, "pay INV-2 to Bolt")
     both = approve(first), approve(second)
 
-    answered = await hosts.b.send(answers("t", *both))
+    answered = await hosts.b.send(answers("t", approve(first), *both))
     before = await hosts.dump_threads()
     repeated = await hosts.c.send(answers("t", *both))
 

@@ -176,7 +176,7 @@ def assert_history(case: Case, messages: Sequence[Json]) -> None:
             assert result.startswith(("Paid ", "Wired ", "Refunded ")), (case, place, result)
             assert executed["invoice"] in re.split(r"[ .]", result), (case, place, result)
         else:
-            assert result in (REJECTED, CANCELLED), (case, place, result)
+            assert result == (CANCELLED if case.ways[place] == "cancel" else REJECTED), (case, place, result)
     sibling = [result for tool, result in found if tool == "look_up_invoice" and "INV-9" in result]
     assert len(sibling) == (case.has_sibling and set(case.ways) != {"cancel"}), case
 

@@ -81,7 +81,12 @@ async def test_the_others_are_answered_without_what_expired(hosts: Hosts, bank: 
     answered = await hosts.b.send(body)
 
     assert (answered.code, await bank.paid(), await hosts.is_closed("t")) == (None, [("INV-1", "ACME")], True)
-    assert "Wired" not in answered.text
+    assert f"wire_transfer INV-2: {EXPIRED_TEXT}" in answered.text
+    assert EXPIRED_TEXT in answered.results
+    shown = (await hosts.a.show("t")).messages
+    assert [each["content"] for each in shown if each["role"] == "tool" and "expired" in each["content"]] == [
+        EXPIRED_TEXT
+    ]
     rows = await hosts.a.stores.effects.read(key_of("t"), interrupts=late)
     assert [(row.state, row.why) for row in rows.values()] == [(EffectState.CLOSED, "expired")]
     known = (await hosts.a.stores.threads.load(key_of("t"), interrupts=late)).known

@@ -225,6 +225,24 @@ async def test_a_rule_that_is_taken_back_approves_nothing_more(hosts: Hosts, ban
     assert await bank.paid() == [("INV-2", "ACME"), ("INV-1", "ACME")]
 
 
+async def test_a_rule_that_is_about_to_be_in_force_is_shown_and_can_not_be_taken_back_yet(
+    hosts: Hosts, bank: Bank
+) -> None:
+    asked = await hosts.a.send(says("t", "wire INV-1 to ACME (outage o)"))
+    body = answers("t", approve(*asked.ids, standingRule="tool"))
+    await bank.break_model("o", times=1)
+    assert (await hosts.b.send(body)).code == "RUN_FAILED"
+    taken_back = {**looks("t"), "forwardedProps": {"standingRules": {"revoke": asked.ids}}}
+
+    refused = await hosts.c.send(taken_back)
+
+    assert refused.code == "THREAD_BUSY"
+    [approval] = (await hosts.a.show("t")).metadata["approvals"]
+    assert (approval["state"], approval["standingRule"]) == ("decided", "tool")
+    assert (await hosts.b.send(body)).code is None
+    assert rules_of(await hosts.c.send(taken_back)) == []
+
+
 async def test_a_malformed_wish_to_take_rules_back_is_refused_whole(hosts: Hosts, bank: Bank) -> None:
     await give_rule(hosts, "wire INV-1 to ACME")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from agent_framework import Agent, SupportsChatGetResponse, ToolApprovalMiddleware
@@ -142,6 +143,31 @@ async def test_a_transactional_call_that_a_rule_approved_is_carried_on_with_one_
 
 async def in_doubt(hosts: Hosts) -> bool:
     return (await hosts.c.show("t")).states == ["indeterminate"]
+
+
+@pytest.mark.parametrize("ids", [None, "new"], ids=["no message ids", "new message ids"])
+async def test_words_that_are_sent_again_under_other_ids_are_not_said_again(
+    hosts: Hosts, bank: Bank, ids: str | None
+) -> None:
+    await give_rule(hosts, "pay INV-1 to ACME")
+    body = says("t", "pay INV-2 to Bolt (outage o)")
+    await bank.break_model("o", times=2)
+
+    def sent_again() -> Json:
+        [message] = body["messages"]
+        said = {name: value for name, value in message.items() if name != "id"}
+        return {**body, "messages": [{**said, "id": uuid4().hex} if ids else said]}
+
+    failed, again = await hosts.b.send(sent_again()), await hosts.c.send(sent_again())
+    answered = await hosts.a.send(sent_again())
+
+    assert (failed.code, again.code, answered.code) == ("RUN_FAILED", "RUN_FAILED", None)
+    assert await bank.paid() == PAID
+    shown = await hosts.b.show("t")
+    assert [each["content"] for each in shown.messages if each["role"] == "user"] == [
+        "pay INV-1 to ACME",
+        "pay INV-2 to Bolt (outage o)",
+    ]
 
 
 @pytest.mark.parametrize("is_resume", [True, False], ids=["resume", "plain run"])

@@ -129,6 +129,16 @@ def test_what_is_no_decision_is_refused_in_one_sentence_that_names_the_card(
     assert refused.message.endswith(".")
 
 
+@pytest.mark.parametrize("text", ['{"approved": true, "payee": "Z\\u0000"}', '{"approved": true, "payee": "\\ud800"}'])
+def test_text_that_no_store_carries_is_no_answer_inside_text_either(text: str) -> None:
+    refused = decide(
+        Entry("i", "resolved", text, "resume"), tool="pay", arguments='{"payee":"ACME"}', takes_rules=False
+    )
+
+    assert isinstance(refused, Refusal)
+    assert refused.code is Code.RESUME_INVALID
+
+
 def test_a_call_without_arguments_can_be_approved_but_not_edited() -> None:
     assert isinstance(answer({"approved": True}, shown={}), Decision)
     assert isinstance(answer({"approved": True, "editedArgs": {}}, shown={}), Decision)
