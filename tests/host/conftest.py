@@ -14,7 +14,6 @@ from tests.host.worlds import World, memory_world, postgres_world, redis_world, 
 
 ON_REDIS_TOO = {
     "test_duplicates_at_once",
-    "test_issue_7082",
     "test_lost_parts",
     "test_store_failures",
     "test_timelines_lost_writes",
