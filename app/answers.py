@@ -48,7 +48,8 @@ def digest(*parts: str) -> str:
     return hashed.hexdigest()
 
 
-_REJECTION = Decision(Verdict.REJECT, "", digest("reject"))
+REJECTION = Decision(Verdict.REJECT, "", digest("reject"))
+CANCELLATION = Decision(Verdict.CANCEL, "", digest("cancel"))
 
 
 def call_digest(tool: str, arguments: str) -> str:
@@ -64,7 +65,7 @@ def decide(entry: Entry, *, tool: str, arguments: str, takes_rules: bool = False
     for `standingRule`: that comes with an approval only, and where the call `takes_rules`.
     """
     if entry.status == "cancelled":
-        return Decision(Verdict.CANCEL, "", digest("cancel"))
+        return CANCELLATION
     if entry.status != "resolved":
         return _invalid(entry, f"has the unsupported status '{entry.status}'; send resolved or cancelled")
     payload = _as_object(entry.payload)
@@ -78,7 +79,7 @@ def decide(entry: Entry, *, tool: str, arguments: str, takes_rules: bool = False
     if rule is not None and not (takes_rules and is_approved and rule in list(RuleReach)):
         return _invalid(entry, "gives a standing rule that is unknown, not an approval's, or not taken for this call")
     reach = None if rule is None else RuleReach(rule)
-    return _approve(entry, payload, tool, arguments, reach) if is_approved else _REJECTION
+    return _approve(entry, payload, tool, arguments, reach) if is_approved else REJECTION
 
 
 def approval_digest(tool: str, arguments: str) -> str:

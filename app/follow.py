@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from app.answers import approval_digest, digest
+from app.answers import CANCELLATION, REJECTION, approval_digest
 from app.errors import Code, Refusal
 from app.lifecycle import EXPIRED, EXPIRY, RETRY_SECONDS, UNKNOWN_ARGUMENTS, in_state, indeterminate, release
 from stores.ports import Begun, DigestMismatch, Held, ReserveAnswer
@@ -22,9 +22,6 @@ from stores.records import (
     Record,
     Verdict,
 )
-
-_REJECTED = Decision(Verdict.REJECT, "", digest("reject"))
-_CANCELLED = Decision(Verdict.CANCEL, "", digest("cancel"))
 
 
 def follow(record: Record, rows: Mapping[str, Effect], *, begun: Collection[str], now: float) -> Record | None:
@@ -96,7 +93,7 @@ def _approval(occurrence: Occurrence, row: Effect) -> Decision:
 def _closed(occurrence: Occurrence, why: str | None) -> Occurrence:
     if why == EXPIRED and occurrence.state is OccurrenceState.PENDING:
         return occurrence  # Expiry ends the whole pause, and does so in its own write.
-    decision = {"rejected": _REJECTED, EXPIRED: EXPIRY}.get(why or "", _CANCELLED)
+    decision = {"rejected": REJECTION, EXPIRED: EXPIRY}.get(why or "", CANCELLATION)
     is_ended = occurrence.decision is not None and occurrence.decision.verdict is not Verdict.APPROVE
     return _decided(occurrence, occurrence.decision if occurrence.decision and is_ended else decision)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.answers import digest
+from app.answers import CANCELLATION, digest
 from app.errors import Code, Refusal
 from stores.ports import Batch, Closed, Loaded, Reservation, ReserveAnswer, Reserved, Settled
 from stores.records import (
@@ -110,7 +110,6 @@ def outcomes_of(record: Record, ended: Collection[str]) -> tuple[Outcome, ...] |
 
 def left_run(record: Record, *, run_id: str, attempt: str, settled: Collection[str]) -> Run:
     """Return the run that a cancel leaves of a stuck thread: settled calls finished, undone ones cancelled."""
-    cancel = Decision(Verdict.CANCEL, "", digest("cancel"))
     outcomes: list[Outcome] = []
     for each in record.occurrences:
         if each.interrupt_id in settled:
@@ -118,7 +117,7 @@ def left_run(record: Record, *, run_id: str, attempt: str, settled: Collection[s
         elif each.decision is not None and each.decision.verdict is not Verdict.APPROVE:
             outcomes.append(outcome_of(each, _ENDS[each.decision.verdict]))
         else:
-            outcomes.append(outcome_of(replace(each, decision=cancel), OccurrenceState.CANCELLED))
+            outcomes.append(outcome_of(replace(each, decision=CANCELLATION), OccurrenceState.CANCELLED))
     return Run(run_id, left_digest(outcomes), RunState.FINISHED, attempt, tuple(outcomes))
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.answers import Entry, digest
+from app.answers import CANCELLATION, Entry
 from app.errors import Code, Refusal
 from app.lifecycle import left_digest
 from stores.ports import Loaded
-from stores.records import Decision, OccurrenceState, Outcome, Run, RunState, Verdict
-
-_CANCELLED = Decision(Verdict.CANCEL, "", digest("cancel"))
+from stores.records import OccurrenceState, Outcome, Run, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,6 @@ def began(names: Sequence[str]) -> Refusal:
 def left_run(cards: Sequence[Orphan], *, run_id: str, attempt: str) -> Run:
     """Return the run that a cancel leaves of such a thread."""
     outcomes = tuple(
-        Outcome(each.interrupt_id, each.call_id, "", "{}", OccurrenceState.CANCELLED, _CANCELLED) for each in cards
+        Outcome(each.interrupt_id, each.call_id, "", "{}", OccurrenceState.CANCELLED, CANCELLATION) for each in cards
     )
     return Run(run_id, left_digest(outcomes), RunState.FINISHED, attempt, outcomes)

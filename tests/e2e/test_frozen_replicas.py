@@ -6,42 +6,22 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from deploy.agui_client import Reply, approve, connect, resume
-from deploy.running import RunningCluster, running_cluster
+from deploy.running import RunningCluster
 from deploy.waiting import wait_until
 from tests.e2e.approvals import ANSWER_SECONDS, IDEMPOTENT, TRANSACTIONAL, UNSAFE, Approval, BankEffects, Kind
-from tests.e2e.databases import database
 from tests.e2e.kill_orders import Hit, KillOrders
-from tests.e2e.killable import ORDERS_VARIABLE
-
-LEASE_SECONDS = 1.0
-"""Nobody takes a thread over before its client sends again, and a client does once its replica is frozen: a replica
-that is starved for longer than this is waited for, and changes no outcome."""
-NEVER_SECONDS = "3600"
+from tests.e2e.ordered_cluster import ordered_cluster
 
 
 @pytest.fixture(scope="module")
 def freezable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, KillOrders]]:
     """One cluster for all of them, on PostgreSQL: whoever is frozen in a write on SQLite holds up all other writers."""
-    directory = tmp_path_factory.mktemp("frozen")
-    orders: Path = directory / "orders"
-    orders.mkdir()
-    environment = {ORDERS_VARIABLE: str(orders), "AGUI_RECONCILE_SECONDS": NEVER_SECONDS}
-    with (
-        database("postgres") as url,
-        running_cluster(
-            directory,
-            app="tests.e2e.killable:create_killable_app",
-            database_url=url,
-            lease_seconds=LEASE_SECONDS,
-            environment=environment,
-        ) as cluster,
-    ):
-        yield cluster, KillOrders(orders)
+    with ordered_cluster(tmp_path_factory.mktemp("frozen"), "postgres") as cluster:
+        yield cluster
 
 
 @pytest.mark.external_service

@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from deploy.running import RunningCluster, running_cluster
+from deploy.running import RunningCluster
 from tests.crash_points.points import Journey, Outcome, calls, effects, outcome
 from tests.e2e.approvals import IDEMPOTENT, TRANSACTIONAL, UNSAFE, Approval
 from tests.e2e.campaign import run_campaign
-from tests.e2e.databases import database
 from tests.e2e.kill_orders import KillOrders
-from tests.e2e.killable import ORDERS_VARIABLE
+from tests.e2e.ordered_cluster import ordered_cluster
 
-LEASE_SECONDS = 1.0
-"""Nobody takes a thread over before its client sends again, and a client does when its replica is dead: a replica that
-is starved for longer than this is waited for, and changes no outcome."""
-NEVER_SECONDS = "3600"
 KINDS = {Journey.IDEMPOTENT: IDEMPOTENT, Journey.TRANSACTIONAL: TRANSACTIONAL, Journey.UNSAFE: UNSAFE}
 
 
 @pytest.fixture(scope="module")
 def killable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, KillOrders]]:
     """One cluster for all of them; a replica that was killed comes back."""
-    directory = tmp_path_factory.mktemp("killed")
-    orders: Path = directory / "orders"
-    orders.mkdir()
-    environment = {
-        ORDERS_VARIABLE: str(orders),
-        "AGUI_RECONCILE_SECONDS": NEVER_SECONDS,
-        # Each start costs a third with the bytecode that the first one leaves.
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    with (
-        database("sqlite") as url,
-        running_cluster(
-            directory,
-            app="tests.e2e.killable:create_killable_app",
-            database_url=url,
-            lease_seconds=LEASE_SECONDS,
-            environment=environment,
-        ) as cluster,
-    ):
-        yield cluster, KillOrders(orders)
+    with ordered_cluster(tmp_path_factory.mktemp("killed"), "sqlite") as cluster:
+        yield cluster
 
 
 @pytest.mark.xdist_group("killed at named steps")

@@ -42,7 +42,7 @@ class Desk:
         serve(monkeypatch, self.build)
 
     def build(self, client: SupportsChatGetResponse, tools: PaymentTools) -> Agent[Any]:
-        configuration: Any = client.function_invocation_configuration  # type: ignore[attr-defined]
+        configuration: Any = client.function_invocation_configuration  # type: ignore[attr-defined]  # every function-invoking client has it
         configuration["enabled"] = self.is_enabled
         middleware = [MiddlewareBundle([ToolApprovalMiddleware()])] if self.is_bundled else [Policy(self)]
         offered = [tools.look_up_invoice, tools.pay_invoice, tools.wire_transfer]
@@ -90,7 +90,7 @@ class Desk:
         call = Content.from_function_call(
             context.metadata["call_id"],
             context.function.name,
-            arguments=dict(context.arguments),  # type: ignore[arg-type]
+            arguments=dict(context.arguments),  # type: ignore[arg-type]  # core has parsed them by here
             id=context.metadata["function_call_occurrence_id"],
         )
         context.result = Content.from_function_approval_request(id=call.id or "", function_call=call)

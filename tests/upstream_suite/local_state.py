@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from agent_framework_ag_ui import AgentFrameworkAgent
-from agent_framework_ag_ui._approval_lifecycle import ApprovalOccurrence, ApprovalStatus  # noqa: PLC2701
-from agent_framework_ag_ui._approval_state import _APPROVAL_SCOPE_INPUT_KEY, approval_state_thread_id  # noqa: PLC2701
+from agent_framework_ag_ui._approval_lifecycle import ApprovalOccurrence, ApprovalStatus  # noqa: PLC2701  # its tests look there
+from agent_framework_ag_ui._approval_state import _APPROVAL_SCOPE_INPUT_KEY, approval_state_thread_id  # noqa: PLC2701  # its tests look there
 
 from app import upstream
 from app.answers import approval_digest, call_digest, canonical
