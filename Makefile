@@ -7,7 +7,12 @@ TESTS    ?= tests
 JOBS     ?= $(shell $(or $(PYTHON),python3) -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo auto)
 SIZES    ?= 100,1000,10000,100000
 ADAPTERS ?=
-STORES   ?= memory
+STORES   ?=
+PLAN     ?= all
+APPROVALS ?= 1000
+HITS     ?= 50
+SEED     ?=
+ONLY     ?=
 PYTHON   ?=
 
 VENV      := .venv
@@ -16,7 +21,8 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up demo down status test upstream-suite prove check bench-growth format lock clean
+.PHONY: help install up demo down status test upstream-suite chaos chaos-mutants chaos-soak prove check bench-growth \
+    format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +45,23 @@ test: $(INSTALLED) ## Run the tests (TESTS=tests/unit JOBS=4)
 	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow' $(TESTS)
 
 upstream-suite: $(INSTALLED) ## Run upstream's own tests on this host (STORES=memory or sqlite)
-	@$(RUN) -m tests.upstream_suite --stores $(STORES)
+	@$(RUN) -m tests.upstream_suite --stores $(or $(STORES),memory)
 
-prove: $(INSTALLED) ## Run everything: the tests, the slow ones too, and the growth curves (about an hour)
+chaos: $(INSTALLED) ## Kill replicas while users approve (STORES=sqlite|postgres|redis|mixed PLAN=all APPROVALS=1000 HITS=50)
+	@$(RUN) -m loadtests.chaos run --stores $(or $(STORES),sqlite) --plan $(PLAN) --approvals $(APPROVALS) --hits $(HITS) \
+	    $(if $(SEED),--seed $(SEED))
+
+chaos-mutants: $(INSTALLED) ## Switch deliberate bugs on, one at a time: the checker must catch each (ONLY=name,name)
+	@$(RUN) -m loadtests.chaos mutants $(if $(ONLY),--only $(ONLY))
+
+chaos-soak: $(INSTALLED) ## Ten minutes of everything on PostgreSQL; memory, connections and store size must be flat
+	@$(RUN) -m loadtests.chaos run --stores $(or $(STORES),postgres) --soak --seconds-min 600 --seconds-max 600
+
+prove: $(INSTALLED) ## Run everything: all tests, chaos on every kind of store, mutants, soak, growth curves (about two hours)
 	@$(RUN) -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
+	@for stores in sqlite postgres redis mixed; do $(MAKE) --no-print-directory chaos STORES=$$stores || exit 1; done
+	@$(MAKE) --no-print-directory chaos-mutants
+	@$(MAKE) --no-print-directory chaos-soak STORES=postgres
 	@$(MAKE) --no-print-directory bench-growth
 
 check: $(INSTALLED) ## Lint, format check, types, import contracts

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import uvicorn
@@ -57,35 +59,45 @@ class Outage(BaseModel):
     remaining: int = Field(ge=0, le=1000)
 
 
+@dataclass(frozen=True, slots=True)
+class _Booked:
+    order: Wire
+    receipt: str
+    at: float
+
+
 class Bank:
     """Every effect so far, in the order it happened; its public methods are the endpoints."""
 
     def __init__(self, engine: AsyncEngine | None) -> None:
         self._engine = engine
-        self._payments: dict[str, tuple[Payment, str]] = {}
+        self._payments: dict[str, _Booked] = {}
         self._calls: Counter[str] = Counter()
-        self._wires: list[tuple[Wire, str]] = []
+        self._wires: list[_Booked] = []
         self._delays: dict[str, float] = {}
         self._outages: dict[str, int] = {}
 
     async def pay(self, payment: Payment) -> dict[str, str]:
         """Pay once per key; a key that was used for another order is refused. Every call is counted."""
         self._calls[payment.key] += 1
-        order, receipt = self._payments.setdefault(payment.key, (payment, f"payment-{len(self._payments) + 1}"))
-        if order != payment:
+        booked = self._payments.get(payment.key)
+        if booked is None:
+            booked = self._payments[payment.key] = _Booked(payment, f"payment-{len(self._payments) + 1}", time.time())
+        if booked.order != payment:
             raise HTTPException(422, "This key was used for another payment.")
-        return await self._answer(payment.invoice, receipt)
+        return await self._answer(booked)
 
     async def wire(self, wire: Wire) -> dict[str, str]:
         """Pay once per call."""
-        receipt = f"wire-{len(self._wires) + 1}"
-        self._wires.append((wire, receipt))
-        return await self._answer(wire.invoice, receipt)
+        booked = _Booked(wire, f"wire-{len(self._wires) + 1}", time.time())
+        self._wires.append(booked)
+        return await self._answer(booked)
 
     async def read_effects(self, invoice_prefix: str = "") -> dict[str, Any]:
         """Tell all effects on invoices that start so, how many of each kind, and how many calls were received.
 
-        The `calls` of a payment are all that came under its key: the first, the repeats and the refused ones.
+        `at` is when a payment or a wire happened, in seconds since the epoch. The `calls` of a payment are all that
+        came under its key: the first, the repeats and the refused ones.
         """
         payments = [
             {**each, "calls": self._calls[each["key"]]} for each in _told(self._payments.values(), invoice_prefix)
@@ -113,9 +125,9 @@ class Bank:
         """Tell that the bank is open."""
         return {"status": "ok"}
 
-    async def _answer(self, invoice: str, receipt: str) -> dict[str, str]:
-        await asyncio.sleep(self._delays.get(invoice, 0))
-        return {"receipt": receipt}
+    async def _answer(self, booked: _Booked) -> dict[str, str]:
+        await asyncio.sleep(self._delays.get(booked.order.invoice, 0))
+        return {"receipt": booked.receipt}
 
     async def _refunds(self, invoice_prefix: str) -> list[dict[str, str]]:
         if self._engine is None:
@@ -124,11 +136,11 @@ class Bank:
             return await connection.run_sync(_read_refunds, invoice_prefix)
 
 
-def _told(orders: Iterable[tuple[Wire, str]], invoice_prefix: str) -> list[dict[str, Any]]:
+def _told(booked: Iterable[_Booked], invoice_prefix: str) -> list[dict[str, Any]]:
     return [
-        {**order.model_dump(), "receipt": receipt}
-        for order, receipt in orders
-        if order.invoice.startswith(invoice_prefix)
+        {**each.order.model_dump(), "receipt": each.receipt, "at": each.at}
+        for each in booked
+        if each.order.invoice.startswith(invoice_prefix)
     ]
 
 
@@ -145,7 +157,8 @@ def _engine(database_url: str) -> AsyncEngine:
     url = make_url(database_url)
     # The hosts' driver, also where the URL names none.
     driver = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite+aiosqlite"}[url.get_backend_name()]
-    return create_async_engine(url.set(drivername=driver), pool_size=2)
+    # The database may have been restarted since: a connection is tried before it is used.
+    return create_async_engine(url.set(drivername=driver), pool_size=2, pool_pre_ping=True)
 
 
 def create_bank(database_url: str | None = None) -> FastAPI:

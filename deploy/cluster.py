@@ -40,7 +40,10 @@ def up(
     replicas: Annotated[int, typer.Option(min=1, max=32)] = 3,
     port: Annotated[int, typer.Option(help="Where the load balancer listens; 0 takes a free one.")] = 8080,
     database_url: Annotated[
-        str, typer.Option(envvar="AGUI_DATABASE_URL", help="SQLite or PostgreSQL; default: a SQLite file.")
+        str,
+        typer.Option(
+            envvar="AGUI_DATABASE_URL", help="SQLite or PostgreSQL; default: a SQLite file, if any is needed."
+        ),
     ] = "",
     app: Annotated[str, typer.Option(help="The application factory.")] = "app.main:create_app_from_environment",
     state_dir: StateDirectory = _DIRECTORY,
@@ -56,7 +59,8 @@ def up(
         port=port,
         app=app,
         state_directory=state_directory,
-        database_url=database_url or f"sqlite+aiosqlite:///{state_directory / 'agui.db'}",
+        database_url=database_url
+        or (f"sqlite+aiosqlite:///{state_directory / 'agui.db'}" if _needs_database() else ""),
         lease_seconds=lease_seconds,
         drain_seconds=drain_seconds,
         migrate=migrate,
@@ -90,6 +94,12 @@ def status(*, state_dir: StateDirectory = _DIRECTORY) -> None:
         console.print("No cluster runs here.")
         raise typer.Exit(1)
     _show(state, console)
+
+
+def _needs_database() -> bool:
+    """Whether anything may be kept in SQL; stores of one's own may be."""
+    first, *others = (os.environ.get(f"AGUI_{each}", "") for each in ("STORES", "EFFECTS_STORE", "CHECKPOINTS_STORE"))
+    return not {first or "sql", *filter(None, others)} <= {"memory", "redis"}
 
 
 def _console() -> Console:

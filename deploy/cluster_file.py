@@ -39,7 +39,7 @@ class ProcessEntry(BaseModel):
 
 
 class ClusterState(BaseModel):
-    """A running cluster. `is_ready` turns true once, when every part has answered."""
+    """A running cluster. `is_ready` turns true once, when every part has answered; no `database_url`: it has none."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -27,7 +27,7 @@ _KEEPALIVE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run. `port` 0 stands for any free one; `database_url` names an async driver."""
+    """What to run. `port` 0 stands for any free one; `database_url` names an async driver, "" is for no database."""
 
     replicas: int
     port: int
@@ -50,9 +50,11 @@ class Cluster:
         bank_port, balancer_port, *host_ports = find_free_ports(options.replicas + 2)
         self._bank = self._child(self._bank_program(bank_port))
         self._hosts = [self._child(self._host_program(number, port)) for number, port in enumerate(host_ports, 1)]
-        storage = options.state_directory / "caddy"
-        balancer = balancer_program(port=options.port or balancer_port, upstream_ports=host_ports, storage=storage)
-        self._balancer = self._child(balancer)
+        self._balancer = self._child(
+            balancer_program(
+                port=options.port or balancer_port, upstream_ports=host_ports, directory=options.state_directory
+            )
+        )
         self._is_ready = False
 
     async def start(self) -> None:
@@ -62,7 +64,7 @@ class Cluster:
             raise ProgramFailed(
                 f"Port {port} is in use by another program. Choose another one: make up PORT={port + 1}"
             )
-        if self._options.migrate:
+        if self._options.migrate and self._options.database_url:
             await self._migrate()
         await self._start(self._bank, *self._hosts)
         await self._start(self._balancer)
@@ -148,15 +150,9 @@ class Cluster:
         return Child(program, self._log_directory)
 
     def _bank_program(self, port: int) -> Program:
-        command = (
-            sys.executable,
-            "-m",
-            "deploy.bank",
-            "--port",
-            str(port),
-            "--database-url",
-            self._options.database_url,
-        )
+        command = [sys.executable, "-m", "deploy.bank", "--port", str(port)]
+        if self._options.database_url:
+            command += ["--database-url", self._options.database_url]
         return Program(name="bank", command=command, port=port, ready_path="/healthz")
 
     def _host_program(self, number: int, port: int) -> Program:
@@ -168,7 +164,7 @@ class Cluster:
             "AGUI_SCOPE": "header",
             "AGUI_TRUSTED_PROXIES": "127.0.0.0/8",
             "AGUI_REPLICA_NAME": name,
-            "AGUI_DATABASE_URL": self._options.database_url,
+            **({"AGUI_DATABASE_URL": self._options.database_url} if self._options.database_url else {}),
             "AGUI_BANK_URL": self._bank.program.url,
             "AGUI_LEASE_SECONDS": str(self._options.lease_seconds),
             "AGUI_RECONCILE_SECONDS": os.environ.get("AGUI_RECONCILE_SECONDS", "1"),

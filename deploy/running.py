@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import psutil
 
+from deploy.balancer import ANSWER_HEADER, config_file, label_answers
 from deploy.cluster_file import ClusterState, ProcessEntry, read_cluster_file
 from deploy.processes import tethered
 from deploy.waiting import wait_gone, wait_until
@@ -32,7 +33,7 @@ class RunningCluster:
         """What runs where, read anew; raises LookupError after the cluster was stopped."""
         if state := read_cluster_file(self._directory):
             return state
-        raise LookupError(f"no cluster runs in {self._directory}")
+        raise LookupError(f"no cluster runs in {self._directory}; the last it said:\n{self.log('launcher')[-1000:]}")
 
     @property
     def url(self) -> str:
@@ -46,7 +47,7 @@ class RunningCluster:
 
     @property
     def database_url(self) -> str:
-        """The database of the hosts."""
+        """The database of the hosts; "" if they have none."""
         return self.state.database_url
 
     @property
@@ -62,9 +63,18 @@ class RunningCluster:
         """End a replica with SIGKILL, wait until it is gone, and return what it was."""
         killed = self.replica(name)
         if process := killed.find():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
             wait_gone([process])
         return killed
+
+    def end(self, name: str) -> None:
+        """Ask a replica to end in order (SIGTERM), and wait until it is gone."""
+        if process := self.replica(name).find():
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+                process.resume()  # a frozen one would not see it
+            wait_gone([process])
 
     def stop(self, name: str) -> None:
         """Freeze a replica (SIGSTOP): it keeps its connections and answers nothing."""
@@ -81,16 +91,36 @@ class RunningCluster:
         wait_until(lambda: self._is_ready(name), f"{name} is ready", seconds)
         return self.replica(name)
 
+    def reload_balancer(self, label: str) -> None:
+        """Let the load balancer read its configuration anew: from now on each answer has `label` in ANSWER_HEADER."""
+        balancer = self.state.balancer
+        if balancer is None or (process := balancer.find()) is None:
+            raise LookupError("the load balancer does not run")
+        config_file(self._directory).write_text(label_answers(label))
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: self._balancer_label() == label, f"the load balancer answers as {label}", 60)
+
     def log(self, name: str) -> str:
         """Return what a process of the cluster has printed: a replica, `bank`, `balancer` or `launcher`."""
         return (self._directory / "log" / f"{name}.log").read_text(errors="replace")
 
     def _is_ready(self, name: str) -> bool:
         replica = self.replica(name)
+        if not replica.find():
+            return False
         try:
-            return bool(replica.find()) and httpx.get(f"{replica.url}/readyz", timeout=2, trust_env=False).is_success
+            # Asked again and again: to load certificates each time, for TLS that nobody speaks, would take half a core.
+            answer = httpx.get(f"{replica.url}/readyz", timeout=2, trust_env=False, verify=False)
         except httpx.TransportError:
             return False
+        return answer.is_success
+
+    def _balancer_label(self) -> str:
+        try:
+            answer = httpx.get(f"{self.url}/livez", timeout=2, trust_env=False, verify=False)
+        except httpx.TransportError:
+            return ""
+        return str(answer.headers.get(ANSWER_HEADER, ""))
 
 
 @contextmanager

@@ -21,10 +21,8 @@ class _Link:
     drops_reply: bool = False
 
     def cut(self) -> None:
-        for writer in (self.client, self.server):
-            with suppress(OSError):
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-            writer.transport.abort()
+        _reset(self.client)
+        _reset(self.server)
 
 
 class Proxy:
@@ -38,6 +36,7 @@ class Proxy:
         self.bytes_swallowed = 0
         self._tls = tls
         self._links: set[_Link] = set()
+        self._lost: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
         self._is_black_hole = False
@@ -61,13 +60,19 @@ class Proxy:
         self._drops_next, self._refuses_then = True, then_refuse
 
     def swallow(self) -> None:
-        """Be a black hole: connections stay, what is sent is lost, and nobody is told."""
+        """Be a black hole, as if the cable were pulled: connections stay, what is sent is lost, and nobody is told.
+
+        Neither side sees the other close. Connections that come now lead nowhere. Reset them all when it is over: what
+        was lost on them is missed by whoever goes on.
+        """
         self._is_black_hole = True
 
     def reset(self) -> None:
         """Reset all connections that are there; new ones are accepted."""
         for link in tuple(self._links):
             link.cut()
+        for client in tuple(self._lost):
+            _reset(client)
 
     def refuse(self) -> None:
         """Reset all connections, and refuse new ones."""
@@ -87,6 +92,9 @@ class Proxy:
         serving.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if self._is_black_hole:
+            await self._swallow_all(reader, client)
+            return
         try:
             answers, server = await asyncio.open_connection("127.0.0.1", self.target_port)
         except OSError:
@@ -99,15 +107,23 @@ class Proxy:
         self._links.discard(link)
         link.cut()
 
+    async def _swallow_all(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        self._lost.add(client)
+        with suppress(OSError):
+            while data := await reader.read(CHUNK_BYTES):
+                self.bytes_swallowed += len(data)
+        self._lost.discard(client)
+        client.transport.abort()
+
     async def _pass_requests(self, link: _Link, reader: asyncio.StreamReader) -> None:
-        while data := await reader.read(CHUNK_BYTES):
+        while data := await self._read(reader):
             if self._drops_next:
                 self._drops_next, link.drops_reply = False, True
             await self._pass(data, link.server)
-        link.server.close()
+        self._pass_end(link.server)
 
     async def _pass_answers(self, link: _Link, reader: asyncio.StreamReader) -> None:
-        while data := await reader.read(CHUNK_BYTES):
+        while data := await self._read(reader):
             if link.drops_reply:
                 self.replies_dropped += 1
                 link.cut()
@@ -115,7 +131,19 @@ class Proxy:
                     self.refuse()
                 return
             await self._pass(data, link.client)
-        link.client.close()
+        self._pass_end(link.client)
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            return await reader.read(CHUNK_BYTES)
+        except OSError:
+            if self._is_black_hole:
+                return b""
+            raise
+
+    def _pass_end(self, writer: asyncio.StreamWriter) -> None:
+        if not self._is_black_hole:
+            writer.close()
 
     async def _pass(self, data: bytes, writer: asyncio.StreamWriter) -> None:
         if self._is_black_hole:
@@ -125,6 +153,12 @@ class Proxy:
             await asyncio.sleep(self._delay_seconds)
         writer.write(data)
         await writer.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    writer.transport.abort()
 
 
 @asynccontextmanager

@@ -11,13 +11,15 @@ from redis.asyncio.connection import AbstractConnection, Connection, SSLConnecti
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import AuthenticationError
+from redis.exceptions import AuthenticationError, ConnectionError
 
 RETRIES = 10
 RETRY_BASE_SECONDS = 0.01
 RETRY_CAP_SECONDS = 1.0
 """Redis-py's own defaults: waits that grow from 10 ms to 1 s, 4 s in all. A call's time ends them sooner, if it is up.
 Our steps may be repeated: each carries a write id or an attempt by which it is known again."""
+
+_CLOSED_IN_UVLOOP = "the handler is closed"
 
 unanswered: ContextVar[Exception | None] = ContextVar("unanswered", default=None)
 """Why the latest attempt of the call that this task makes got no answer. Whoever makes a call sets it to None first."""
@@ -45,7 +47,23 @@ class NotingRetry(Retry):
             unanswered.set(error)
             return fail(error, *count)
 
-        return await super().call_with_retry(do, noted, is_retryable or _may_pass, with_failure_count)
+        return await super().call_with_retry(
+            lambda: _connected(do), noted, is_retryable or _may_pass, with_failure_count
+        )
+
+
+async def _connected(do: Callable[[], Awaitable[Any]]) -> Any:
+    """Make one attempt. That its connection was lost is said as the library says it, whatever the event loop.
+
+    Of a transport that was closed meanwhile asyncio raises ConnectionResetError, uvloop a RuntimeError, which redis-py
+    takes for no loss of a connection.
+    """
+    try:
+        return await do()
+    except RuntimeError as error:
+        if _CLOSED_IN_UVLOOP not in str(error):
+            raise
+        raise ConnectionError("The connection was closed.") from error
 
 
 def _may_pass(error: Exception) -> bool:

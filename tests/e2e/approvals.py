@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import httpx
 
 from deploy.agui_client import AguiClient, Reply, approve, ask, resume
-from tests.crash_points.points import Journey, points
 
 ANSWER_SECONDS = 120.0
 INDETERMINATE = "APPROVAL_OUTCOME_INDETERMINATE"
@@ -22,32 +19,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of effect: the words that ask for its tool, its result, where the bank counts it, its resume's steps."""
+    """A kind of effect: the words that ask for its tool, its result, where the bank counts it."""
 
     name: str
     words: str
     result: str
     counted: str
-    steps: tuple[str, ...]
 
 
-IDEMPOTENT = Kind(
-    "idempotent",
-    "pay {invoice} to ACME",
-    "Paid {invoice} to ACME, receipt {receipt}.",
-    "payments",
-    points(Journey.IDEMPOTENT, shared=True),
-)
-TRANSACTIONAL = Kind(
-    "transactional", "refund {invoice}", "Refunded {invoice}.", "refunds", points(Journey.TRANSACTIONAL, shared=True)
-)
-UNSAFE = Kind(
-    "unsafe",
-    "wire {invoice} to ACME",
-    "Wired {invoice} to ACME, receipt {receipt}.",
-    "wires",
-    points(Journey.UNSAFE, shared=True),
-)
+IDEMPOTENT = Kind("idempotent", "pay {invoice} to ACME", "Paid {invoice} to ACME, receipt {receipt}.", "payments")
+TRANSACTIONAL = Kind("transactional", "refund {invoice}", "Refunded {invoice}.", "refunds")
+UNSAFE = Kind("unsafe", "wire {invoice} to ACME", "Wired {invoice} to ACME, receipt {receipt}.", "wires")
 
 
 @dataclass(slots=True)
@@ -61,7 +43,6 @@ class Approval:
     asked: Reply = field(default_factory=Reply)
     replies: list[Reply] = field(default_factory=list)
     duplicate: Reply = field(default_factory=Reply)
-    asked_at: float = 0.0
     answered_at: float = 0.0
 
     @property
@@ -91,7 +72,6 @@ class Approval:
         )
         assert len(self.asked.interrupts) == 1, f"no card for {self.invoice}: {self.asked}"
         self.interrupt_id = self.asked.interrupts[0]["id"]
-        self.asked_at = time.time()
 
     async def approve(self, client: AguiClient) -> None:
         """Approve it and send the same until it is answered, or for too long: then the last reply tells what was."""
@@ -106,14 +86,6 @@ class Approval:
         run = resume(self.thread_id, approve(self.interrupt_id))
         with suppress(TimeoutError):
             self.duplicate = await client.send(run, seconds=ANSWER_SECONDS)
-
-
-def many(kind: Kind, count: int, rng: random.Random) -> Iterator[Approval]:
-    """Make approvals of one kind; their steps are drawn so that every step comes up equally often."""
-    steps: list[str] = []
-    for number in range(count):
-        steps = steps or rng.sample(kind.steps, len(kind.steps))
-        yield Approval(kind, f"{kind.name}-{number:03}", steps.pop())
 
 
 class BankEffects:

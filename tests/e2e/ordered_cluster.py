@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.running import RunningCluster, running_cluster
+from loadtests.host import ORDERS_VARIABLE
+from loadtests.orders import Orders
 from tests.e2e.databases import database
-from tests.e2e.kill_orders import KillOrders
-from tests.e2e.killable import ORDERS_VARIABLE
 
 LEASE_SECONDS = 1.0
 """Nobody takes a thread over before its client sends again, and a client does when its replica is gone: a replica that
@@ -18,10 +18,9 @@ NEVER_SECONDS = "3600"
 
 
 @contextmanager
-def ordered_cluster(directory: Path, store: str) -> Iterator[tuple[RunningCluster, KillOrders]]:
+def ordered_cluster(directory: Path, store: str) -> Iterator[tuple[RunningCluster, Orders]]:
     """Run it on a fresh database of this store; a replica that was killed comes back."""
     orders = directory / "orders"
-    orders.mkdir()
     environment = {
         ORDERS_VARIABLE: str(orders),
         "AGUI_RECONCILE_SECONDS": NEVER_SECONDS,
@@ -32,10 +31,10 @@ def ordered_cluster(directory: Path, store: str) -> Iterator[tuple[RunningCluste
         database(store) as url,
         running_cluster(
             directory,
-            app="tests.e2e.killable:create_killable_app",
+            app="loadtests.host:create_chaos_app",
             database_url=url,
             lease_seconds=LEASE_SECONDS,
             environment=environment,
         ) as cluster,
     ):
-        yield cluster, KillOrders(orders)
+        yield cluster, Orders(orders)

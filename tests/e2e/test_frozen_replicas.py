@@ -12,13 +12,13 @@ import pytest
 from deploy.agui_client import Reply, approve, connect, resume
 from deploy.running import RunningCluster
 from deploy.waiting import wait_until
+from loadtests.orders import Hit, Orders
 from tests.e2e.approvals import ANSWER_SECONDS, IDEMPOTENT, TRANSACTIONAL, UNSAFE, Approval, BankEffects, Kind
-from tests.e2e.kill_orders import Hit, KillOrders
 from tests.e2e.ordered_cluster import ordered_cluster
 
 
 @pytest.fixture(scope="module")
-def freezable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, KillOrders]]:
+def freezable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, Orders]]:
     """One cluster for all of them, on PostgreSQL: whoever is frozen in a write on SQLite holds up all other writers."""
     with ordered_cluster(tmp_path_factory.mktemp("frozen"), "postgres") as cluster:
         yield cluster
@@ -40,7 +40,7 @@ def freezable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runnin
     ids=lambda value: value.name if isinstance(value, Kind) else str(value),
 )
 def test_a_thawed_replica_adds_no_effect_and_ends_the_doubt_it_left(
-    freezable: tuple[RunningCluster, KillOrders], kind: Kind, step: str, doubted: bool
+    freezable: tuple[RunningCluster, Orders], kind: Kind, step: str, doubted: bool
 ) -> None:
     cluster, orders = freezable
     approval = Approval(kind, f"{kind.name}-{step}-1", step)
@@ -58,7 +58,7 @@ def test_a_thawed_replica_adds_no_effect_and_ends_the_doubt_it_left(
         assert approval.duplicate.tool_results == approval.answer.tool_results
 
 
-async def _approve_and_freeze(cluster: RunningCluster, orders: KillOrders, approval: Approval) -> None:
+async def _approve_and_freeze(cluster: RunningCluster, orders: Orders, approval: Approval) -> None:
     async with connect(cluster.url, scope="tenant-1") as client:
         await approval.ask(client)
         orders.place(approval.thread_id, approval.step, signal.SIGSTOP)
@@ -81,10 +81,10 @@ def _again(cluster: RunningCluster, approval: Approval) -> Reply:
     return approval.duplicate
 
 
-def _hits(orders: KillOrders, approval: Approval) -> list[Hit]:
+def _hits(orders: Orders, approval: Approval) -> list[Hit]:
     return [hit for hit in orders.hits() if hit.thread_id == approval.thread_id]
 
 
-def _hit(orders: KillOrders, approval: Approval) -> Hit:
+def _hit(orders: Orders, approval: Approval) -> Hit:
     [hit] = _hits(orders, approval)
     return hit

@@ -10,6 +10,7 @@ import httpx
 import psutil
 import pytest
 
+from deploy.balancer import ANSWER_HEADER
 from deploy.running import RunningCluster, running_cluster
 from deploy.waiting import wait_until
 
@@ -97,6 +98,29 @@ def test_post_that_reached_a_replica_is_never_sent_to_another(
         ready.wait_ready(name)
     effects = httpx.get(f"{ready.bank_url}/effects", params={"invoice_prefix": invoice}).json()
     assert effects["counts"]["wires"] == 1
+
+
+def test_stream_goes_on_while_the_balancer_is_reloaded_for_all_others(ready: RunningCluster) -> None:
+    with httpx.stream("POST", f"{ready.url}/stream", timeout=20) as stream:
+        lines = stream.iter_lines()
+        name = next(lines).removeprefix("data: ")
+
+        ready.reload_balancer("second")
+
+        assert {httpx.post(f"{ready.url}/name").headers[ANSWER_HEADER] for _ in NAMES} == {"second"}
+        httpx.post(f"{ready.replica(name).url}/end-streams")
+        assert [line for line in lines if line] == ["data: the end"]
+    assert ANSWER_HEADER not in stream.headers
+
+
+def test_replica_that_is_asked_to_end_drains_and_comes_back(ready: RunningCluster) -> None:
+    before = ready.replica("host-1")
+
+    ready.end("host-1")
+
+    assert before.find() is None
+    assert "Finished server process" in ready.log("host-1")
+    assert ready.wait_ready("host-1").pid != before.pid
 
 
 def test_frozen_replica_gets_no_requests_until_it_goes_on(ready: RunningCluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from redis import Redis
 
@@ -32,9 +34,36 @@ def pair(**options: str) -> Iterator[Pair]:
     # By default a primary waits 5 s for more replicas before it serves the first.
     options = {"repl_diskless_sync_delay": "0", **options}
     with redis(**options) as primary, redis(**options, replicaof=f"127.0.0.1 {primary.port}") as replica:
-        with Redis(port=replica.port) as client:
-            wait_until(lambda: _info(client, "replication")["master_link_status"] == "up", "The replica did not follow")
+        wait_in_step(replica)
         yield Pair(primary, replica)
+
+
+def wait_in_step(replica: RedisServer) -> None:
+    """Wait until a replica has all that its primary had, and follows."""
+    with Redis(port=replica.port) as client:
+        wait_until(lambda: _info(client, "replication")["master_link_status"] == "up", "The replica did not follow")
+
+
+def fail_over(servers: Pair, lead: Callable[[int], None]) -> Pair:
+    """Kill the primary, promote its replica, tell clients its port, and give it the old primary as its replica.
+
+    What the replica had not yet got is gone, as it is for good when a primary is lost.
+    """
+    wait_in_step(servers.replica)
+    servers.primary.kill()
+    _follow(servers.replica, "NO", "ONE")
+    lead(servers.replica.port)
+    servers.primary.start()
+    _follow(servers.primary, "127.0.0.1", str(servers.replica.port))
+    wait_in_step(servers.primary)
+    return Pair(primary=servers.replica, replica=servers.primary)
+
+
+def _follow(server: RedisServer, host: str, port: str) -> None:
+    with Redis(port=server.port) as client:
+        client.replicaof(host, port)
+        # Its settings are read when it starts again, and must not bring the old role back.
+        client.config_rewrite()
 
 
 @contextmanager
@@ -64,7 +93,7 @@ def cluster() -> Iterator[Sequence[RedisServer]]:
             bus = client.config_get("cluster-port")["cluster-port"]
             clients[0].execute_command("CLUSTER MEET", "127.0.0.1", node.port, bus)
         for client in clients:
-            wait_until(lambda client=client: _is_whole(client), "The Cluster did not get ready")
+            wait_until(partial(_is_whole, client), "The Cluster did not get ready")
         yield nodes
 
 
@@ -75,8 +104,9 @@ def _of_cluster() -> dict[str, str]:
 
 def _is_whole(client: Redis) -> bool:
     told = client.execute_command("CLUSTER INFO")
-    return told["cluster_state"] == "ok" and told["cluster_known_nodes"] == str(NODES)
+    return bool(told["cluster_state"] == "ok" and told["cluster_known_nodes"] == str(NODES))
 
 
-def _info(client: Redis, section: str) -> dict[str, object]:
-    return client.info(section)
+def _info(client: Redis, section: str) -> dict[str, Any]:
+    info: dict[str, Any] = client.info(section)
+    return info

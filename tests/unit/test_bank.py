@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -71,6 +72,22 @@ async def test_a_call_that_has_no_answer_yet_is_counted(bank: httpx.AsyncClient)
 
     assert not call.done()
     call.cancel()
+
+
+async def test_payments_and_wires_tell_when_they_happened_and_a_repeat_changes_nothing(
+    bank: httpx.AsyncClient,
+) -> None:
+    begun = time.time()
+    await bank.post("/payments", json={"key": "k", **ORDER})
+    await bank.post("/wires", json=ORDER)
+    ended = time.time()
+    first = (await bank.get("/effects")).json()
+
+    await bank.post("/payments", json={"key": "k", **ORDER})
+    second = (await bank.get("/effects")).json()
+
+    assert begun <= first["payments"][0]["at"] <= first["wires"][0]["at"] <= ended
+    assert second["payments"] == [{**first["payments"][0], "calls": 2}]
 
 
 async def test_another_key_is_another_effect(bank: httpx.AsyncClient) -> None:

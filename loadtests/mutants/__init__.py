@@ -1,0 +1,24 @@
+"""Deliberate bugs, one at a time: what a checker has to catch, or its "passed" says nothing. No host knows of them."""
+
+from __future__ import annotations
+
+import logging
+
+from loadtests.mutants.ledger import LEDGER_MUTANTS
+from loadtests.mutants.mutant import Mutant
+from loadtests.mutants.rules import RULE_MUTANTS
+from loadtests.mutants.threads import THREAD_MUTANTS
+
+__all__ = ["MUTANTS", "Mutant", "put_in"]
+
+MUTANTS: dict[str, Mutant] = {each.name: each for each in (*THREAD_MUTANTS, *LEDGER_MUTANTS, *RULE_MUTANTS)}
+
+_log = logging.getLogger(__name__)
+
+
+def put_in(name: str) -> None:
+    """Break this very process, for good, before its host is built. Raises ValueError for a name that is unknown."""
+    if name not in MUTANTS:
+        raise ValueError(f"No deliberate bug is called '{name}'; there are {', '.join(MUTANTS)}.")
+    _log.warning("This host has a deliberate bug: %s", name)
+    MUTANTS[name].put_in()

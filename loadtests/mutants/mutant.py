@@ -1,0 +1,52 @@
+"""What a deliberate bug is, and how it gets around the ports that it lies about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import app.main
+from stores.options import StoreOptions
+from stores.ports import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One bug. `does` says what is wrong; `rules` are the promises of which the checker has to see at least one broken.
+
+    `plan` names what the nemesis has to do so that the bug shows.
+    """
+
+    name: str
+    does: str
+    rules: tuple[str, ...]
+    put_in: Callable[[], None]
+    plan: str = "kill-one"
+
+
+class Around:
+    """Stands around a port, and passes on what a subclass does not say otherwise."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def around_stores(change: Callable[[Stores], Stores]) -> Callable[[], None]:
+    """Return what lets this process open stores that are changed so."""
+
+    def put_in() -> None:
+        honest = app.main.open_stores  # type: ignore[attr-defined]  # what it imported is what it calls
+
+        @asynccontextmanager
+        async def open_stores(options: StoreOptions) -> AsyncIterator[Stores]:
+            async with honest(options) as stores:
+                yield change(stores)
+
+        app.main.open_stores = open_stores  # type: ignore[attr-defined]
+
+    return put_in

@@ -1,0 +1,85 @@
+"""`report.html`: one page that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from loadtests.cases import Case
+from loadtests.flat import WATCHED_SECONDS_MIN, unseen
+from loadtests.report.curves import draw
+from loadtests.report.percentiles import Percentiles, percentiles
+from loadtests.report.run import ChaosRun
+from loadtests.report.stories import stories
+from loadtests.report.summary import moves
+from loadtests.report.text import printable
+from loadtests.report.timeline import Timeline
+from loadtests.report.words import LIMITS, MEANING, headline, look_at, sentence
+from loadtests.resumed import Resumed
+
+VIOLATIONS_MAX = 200
+
+
+def page(run: ChaosRun, line: Timeline, found: Sequence[Case], resumes: Sequence[Resumed]) -> str:
+    """Return the page of a run, with its history as a timeline, as approvals and as resumes."""
+    verdict = run.verdict
+    return (
+        _environment()
+        .get_template("template.html")
+        .render(
+            about=run.about,
+            verdict=verdict,
+            counts=verdict.counts,
+            headline=headline(verdict),
+            sentence=sentence(verdict),
+            meaning=MEANING,
+            limits=LIMITS,
+            look_at=look_at,
+            violations=verdict.violations[:VIOLATIONS_MAX],
+            excused=verdict.excused[:VIOLATIONS_MAX],
+            stories=stories(run.history, found, verdict.violations),
+            times=times(run),
+            plots=draw(run, line, resumes),
+            moves=moves(resumes),
+            unseen=_unseen(run),
+        )
+    )
+
+
+def times(run: ChaosRun) -> dict[str, Percentiles | None]:
+    """Return what was timed, in the words of a reader."""
+    counts = run.verdict.counts
+    return {
+        "to the first event": percentiles(counts.first_event_seconds),
+        "to an interrupt": percentiles(counts.interrupt_seconds),
+        "to a finish": percentiles(counts.finish_seconds),
+        "to recover from a hit": percentiles(counts.recovery_seconds),
+    }
+
+
+def _unseen(run: ChaosRun) -> list[str]:
+    is_long = bool(run.samples) and run.samples[-1].at - run.samples[0].at >= WATCHED_SECONDS_MIN
+    return unseen(run.samples) if is_long else []
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["seconds"] = lambda seconds: f"{seconds:,.2f} s"
+    environment.filters["number"] = lambda count: f"{count:,}"
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """Escape what would act instead of being seen; what is markup comes from this folder only."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value)

@@ -1,0 +1,133 @@
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import exp
+
+import pytest
+
+from loadtests.flat import MEGABYTE, growing, unseen
+from loadtests.target import Sample
+
+REPLICAS = ("host-1", "host-2", "host-3")
+EVERY_SECONDS = 5.0
+SOAK_SECONDS = 600.0
+AWAY_SECONDS = 6.0
+
+Level = Callable[[float, float], float]
+"""Megabytes at so many seconds of the run, in a life of so many."""
+
+
+def warm(_at: float, age: float) -> float:
+    """What a host does that has no leak: most within seconds, the rest within a minute."""
+    return 95 + 15 * (1 - exp(-age / 12))
+
+
+def leaking(at: float, age: float) -> float:
+    return warm(at, age) + age / 60
+
+
+def starting_higher(at: float, age: float) -> float:
+    return warm(at, age) + at / 60
+
+
+def soak(
+    level: Level, *, lives: Sequence[float] = (10 * SOAK_SECONDS,), noise: float = 0.0, seed: int = 0
+) -> list[Sample]:
+    """Sample three replicas that are killed after lives of these lengths, over and over."""
+    rng = random.Random(seed)
+    samples = []
+    begins = dict.fromkeys(REPLICAS, -60.0)
+    left = {name: [length * (0.7 + 0.3 * number) for length in lives] for number, name in enumerate(REPLICAS)}
+    for number in range(int(SOAK_SECONDS / EVERY_SECONDS) + 1):
+        at = number * EVERY_SECONDS
+        memory = {}
+        for name in REPLICAS:
+            if at >= begins[name] + left[name][0]:
+                begins[name] = at + AWAY_SECONDS
+                left[name].append(left[name].pop(0))
+            if at >= begins[name]:
+                megabytes = level(at, at - begins[name]) + rng.uniform(-noise, noise)
+                memory[name] = int(MEGABYTE * megabytes)
+        samples.append(Sample(1_700_000_000 + at, memory, 30, 20 * MEGABYTE))
+    return samples
+
+
+def with_memory_of(name: str, other: Sequence[Sample], *, in_place_of_that_in: Sequence[Sample]) -> list[Sample]:
+    pairs = zip(in_place_of_that_in, other, strict=True)
+    return [replace(a, memory_bytes={**a.memory_bytes, name: b.memory_bytes[name]}) for a, b in pairs]
+
+
+def stored(samples: Sequence[Sample], megabytes: Callable[[float], float]) -> list[Sample]:
+    begun = samples[0].at
+    return [replace(each, store_bytes=int(MEGABYTE * megabytes(each.at - begun))) for each in samples]
+
+
+def connected(samples: Sequence[Sample], connections: Callable[[float], float]) -> list[Sample]:
+    begun = samples[0].at
+    return [replace(each, connections=int(connections(each.at - begun))) for each in samples]
+
+
+def test_a_level_run_is_flat():
+    assert growing(soak(lambda _at, _age: 110)) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "lives", [(9000,), (260, 35, 300, 20), (30, 20, 150, 20, 20, 90), (15, 20, 20, 25, 15)], ids=str
+)
+def test_the_noise_of_restarts_is_no_growth(lives: tuple[float, ...], seed: int):
+    lengths = random.Random(seed).sample(lives, len(lives))
+    assert growing(soak(warm, lives=lengths, noise=1, seed=seed)) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("lives", [(9000,), (560, 20)], ids=str)
+def test_a_leak_of_one_megabyte_a_minute_is_seen_in_every_replica(lives: tuple[float, ...], seed: int):
+    found = growing(soak(leaking, lives=lives, noise=1, seed=seed))
+    assert [each.split(":")[0] for each in found] == [f"memory of {name} grows while it lives" for name in REPLICAS]
+
+
+def test_a_leak_in_one_replica_names_that_one_only():
+    samples = with_memory_of("host-2", soak(leaking, noise=1), in_place_of_that_in=soak(warm, noise=1))
+    [found] = growing(samples)
+    assert found.startswith("memory of host-2 grows while it lives: 1.0 MB a minute")
+
+
+def test_processes_that_begin_with_more_and_more_are_seen_although_none_of_them_grows():
+    found = growing(soak(starting_higher, lives=(40, 30, 50), noise=1))
+    assert [each.split(":")[0] for each in found] == [f"memory of {name} grows from life to life" for name in REPLICAS]
+
+
+def test_lives_too_short_to_show_a_leak_are_not_taken_for_proof_that_there_is_none():
+    samples = soak(leaking, lives=(20, 30), noise=1)
+    assert growing(samples) == []
+    assert unseen(samples) == ["no replica lived long enough to show a slow leak within one process"]
+
+
+def test_one_replica_that_lives_long_enough_speaks_for_those_that_do_not():
+    short = soak(warm, lives=(20, 30), noise=1)
+    assert unseen(with_memory_of("host-1", soak(warm, noise=1), in_place_of_that_in=short)) == []
+
+
+def test_connections_that_pile_up_are_seen():
+    [found] = growing(connected(soak(warm), lambda at: 30 + at / 20))
+    assert found.startswith("connections grow")
+
+
+def test_connections_that_fall_and_come_back_with_every_restart_are_flat():
+    assert growing(connected(soak(warm), lambda at: 30 - 10 * (at % 25 < 10) + at % 3)) == []
+
+
+def test_a_store_that_levels_off_once_retention_has_passed_is_flat():
+    assert growing(stored(soak(warm), lambda at: 8 + min(at, 150) / 10 + at % 4)) == []
+
+
+def test_a_store_that_never_stops_growing_is_seen():
+    [found] = growing(stored(soak(warm), lambda at: 8 + at / 40))
+    assert found.startswith("bytes in the store grow: 15,")
+
+
+@pytest.mark.parametrize("count", [0, 1, 60])
+def test_a_run_that_was_not_watched_long_enough_is_not_called_flat(count: int):
+    [found] = growing(soak(warm)[:count])
+    assert "it takes 540 s to tell" in found
