@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import gevent
 from geventhttpclient.response import HTTPParseError
@@ -12,14 +14,32 @@ from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
 from deploy.agui_client import REPLICA_HEADER, SCOPE_HEADER, Json, Reply, Run
+from loadtests.expected import is_expected
 from loadtests.history import Answer, Intent, Replied, Sent
-from loadtests.journal import Journal
 from loadtests.shown import replied
 
 PAUSE_SECONDS = 0.3
 PAUSE_SECONDS_MAX = 3.0
 
+_TOLD_APART = frozenset({Intent.FORGE, Intent.INTRUDE, Intent.LOOK, Intent.CONFLICT, Intent.ELSEWHERE, Intent.LATE})
+"""What keeps its name when it is sent again: the judge asks for something else from each of these."""
 
+
+class UnexpectedReply(Exception):
+    """What locust counts as a failure: a reply that no client has to reckon with."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What has come back for one POST until now."""
+
+    status: int = 0
+    replica: str = ""
+    events: list[Json] = field(default_factory=list)
+    first_event_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """Speaks to one agent in one scope. It sends nothing a second time by itself, but for `send`, which says so.
 
@@ -27,130 +47,96 @@ class Client:
     Who gets no answer for `patience_seconds` gives up; the last look of a run sends it once more.
     """
 
-    def __init__(
-        self,
-        session: FastHttpSession,
-        fire: EventHook,
-        write: Callable[[Sent | Replied], None],
-        *,
-        user: str,
-        scope: str,
-        numbers: Iterator[int],
-        patience_seconds: float,
-        agent: str = "payments",
-    ) -> None:
-        self.user = user
-        self.scope = scope
-        self._session = session
-        self._fire = fire
-        self._write = write
-        self._path = f"/agents/{agent}"
-        self._numbers = numbers
-        self._patience_seconds = patience_seconds
-
-    def as_scope(self, scope: str) -> Client:
-        """Return the same device with another identity."""
-        return Client(
-            self._session,
-            self._fire,
-            self._write,
-            user=self.user,
-            scope=scope,
-            numbers=self._numbers,
-            patience_seconds=self._patience_seconds,
-        )
+    session: FastHttpSession
+    fire: EventHook
+    write: Callable[[Sent | Replied], None]
+    user: str
+    scope: str
+    numbers: Iterator[int]
+    patience_seconds: float
+    agent: str = "payments"
 
     def post(
-        self, run: Run, intent: Intent, answers: tuple[Answer, ...] = (), *, events_max: int | None = None
+        self, run: Run, intent: Intent, answers: tuple[Answer, ...] = (), *, leave_after_seconds: float | None = None
     ) -> Reply:
-        """Send a run once. With `events_max` the connection is closed when so many events came: the stream is lost."""
+        """Send a run once; who leaves closes the connection after so long, wherever its stream is then.
+
+        A greenlet that is killed meanwhile leaves no reply in the history, as a client that died has seen none.
+        """
         at = time.time()
-        request = f"{self.user}:{next(self._numbers)}"
+        request = f"{self.user}:{next(self.numbers)}"
         looks = not answers and not run.messages
-        self._write(Sent(at, request, self.scope, run.thread_id, answers, looks, intent, run.run_id, self.user))
-        reply, first_event_at = self._read(run, events_max)
+        self.write(Sent(at, request, self.scope, run.thread_id, answers, looks, intent, run.run_id, self.user))
+        heard = _Heard()
+        with gevent.Timeout(leave_after_seconds, False):
+            self._hear(run, heard)
         ended_at = time.time()
-        self._write(replied(request, reply, at=ended_at, first_event_at=first_event_at))
-        self._report(intent, reply, at, first_event_at, ended_at)
+        reply = Reply(heard.status, heard.replica, tuple(heard.events))
+        self.write(replied(request, reply, at=ended_at, first_event_at=heard.first_event_at))
+        if heard.first_event_at is not None:
+            self._count("first event", intent, heard.first_event_at - at)
+        what, name = _outcome(intent, reply, has_left=leave_after_seconds is not None)
+        failure = None if is_expected(intent, reply) else UnexpectedReply(f"{name}, to {intent}")
+        self._count(what, name, ended_at - at, failure)
         return reply
 
     def send(self, run: Run, intent: Intent, answers: tuple[Answer, ...] = ()) -> Reply:
         """Send a run, and the very same again for as long as a client is to; the last reply is returned."""
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self.patience_seconds
         pause_seconds = PAUSE_SECONDS
         reply = self.post(run, intent, answers)
         while reply.is_to_repeat and time.monotonic() < deadline:
-            pause_seconds = min(
-                float(reply.metadata.get("retryAfterSeconds") or pause_seconds * 1.5), PAUSE_SECONDS_MAX
-            )
+            pause_seconds = float(reply.metadata.get("retryAfterSeconds") or pause_seconds * 1.5)
+            pause_seconds = min(pause_seconds, PAUSE_SECONDS_MAX)
             gevent.sleep(pause_seconds)
             reply = self.post(run, intent if intent in _TOLD_APART else Intent.AGAIN, answers)
         return reply
 
-    def _read(self, run: Run, events_max: int | None) -> tuple[Reply, float | None]:
+    def _hear(self, run: Run, heard: _Heard) -> None:
         headers = {SCOPE_HEADER: self.scope, "accept": "text/event-stream", "content-type": "application/json"}
-        body = json.dumps(run.body())
-        events: list[Json] = []
-        first_event_at: float | None = None
-        status, replica = 0, ""
-        with self._session.request(
+        with self.session.request(
             "POST",
-            self._path,
+            f"/agents/{self.agent}",
             name="POST, to its headers",
-            data=body,
+            data=json.dumps(run.body()),
             headers=headers,
             stream=True,
             catch_response=True,
         ) as response:
-            response.success()  # what it was is told below, by what its stream says
-            status = response.status_code
-            if not status or response.headers is None:
-                return Reply(), None
-            replica = response.headers.get(REPLICA_HEADER) or ""
+            response.success()  # what became of it is counted by what its stream says
+            if response.headers is None:
+                return  # nobody answered
+            heard.status = response.status_code
+            heard.replica = response.headers.get(REPLICA_HEADER) or ""
             stream = response.stream
             try:
-                while events_max is None or len(events) < events_max:
-                    line = stream.readline(b"\n")
-                    if not line:
-                        break
+                while line := stream.readline(b"\n"):
                     if line.startswith(b"data:"):
-                        first_event_at = first_event_at or time.time()
-                        events.append(json.loads(line[5:]))
-            except (OSError, HTTPParseError, ConnectionError):
+                        heard.first_event_at = heard.first_event_at or time.time()
+                        heard.events.append(json.loads(line.removeprefix(b"data:")))
+            except (OSError, HTTPParseError):
                 pass  # the events that came until then show that the stream was cut
             finally:
                 stream.release()
-        return Reply(status, replica, tuple(events)), first_event_at
 
-    def _report(self, intent: Intent, reply: Reply, at: float, first_event_at: float | None, ended_at: float) -> None:
+    def _count(self, what: str, name: str, seconds: float, failure: Exception | None = None) -> None:
         """Give locust's own statistics what its headers do not say."""
-        if first_event_at is not None:
-            self._time("first event", intent, first_event_at - at)
-        if reply.is_cut:
-            self._time("cut", intent, ended_at - at)
-        elif reply.status != 200:
-            is_expected = reply.is_to_repeat
-            self._time("refused", f"HTTP {reply.status}", ended_at - at, None if is_expected else ValueError("HTTP"))
-        elif reply.code:
-            self._time("refused", reply.code, ended_at - at)
-        else:
-            self._time("interrupt" if reply.interrupts else "finish", intent, ended_at - at)
-
-    def _time(self, what: str, name: str, seconds: float, exception: Exception | None = None) -> None:
-        self._fire.fire(
+        self.fire.fire(
             request_type=what,
             name=name,
             response_time=1000 * seconds,
             response_length=0,
-            exception=exception,
+            exception=failure,
             context={},
         )
 
 
-_TOLD_APART = frozenset({Intent.FORGE, Intent.INTRUDE, Intent.LOOK, Intent.CONFLICT, Intent.ELSEWHERE, Intent.LATE})
-"""What keeps its name when it is sent again: the judge asks for something else from each of these."""
-
-
-def writer(journal: Journal | None) -> Callable[[Sent | Replied], None]:
-    """Return what writes a history, or forgets it where nobody asked for one."""
-    return journal.append if journal is not None else lambda event: None
+def _outcome(intent: Intent, reply: Reply, *, has_left: bool) -> tuple[str, str]:
+    """Return what became of a POST, and by what name it is counted."""
+    if reply.is_cut:
+        return "left" if has_left else "cut", intent
+    if reply.status != HTTPStatus.OK:
+        return "refused", f"HTTP {reply.status}"
+    if reply.code:
+        return "refused", reply.code
+    return "interrupt" if reply.interrupts else "finish", intent

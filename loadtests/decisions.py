@@ -42,7 +42,7 @@ def forged() -> Answer:
 
 
 def decision(answer: Answer) -> Json:
-    """Return a decision as it is sent; an approval with the arguments that it is for."""
+    """Return a decision as it is sent; an approval with all arguments that it is for."""
     match answer.verdict:
         case Verdict.APPROVE if answer.arguments != "{}":
             return approve(answer.interrupt_id, editedArgs=json.loads(answer.arguments))
@@ -52,3 +52,11 @@ def decision(answer: Answer) -> Json:
             return cancel(answer.interrupt_id)
         case _:
             return reject(answer.interrupt_id)
+
+
+def in_short(answer: Answer, shown: Card) -> Json:
+    """Return the same decision as most pages send it: an approval with nothing but the arguments that it changes."""
+    if answer.verdict is not Verdict.APPROVE:
+        return decision(answer)
+    was, approved = json.loads(shown.arguments), json.loads(answer.arguments)
+    return approve(answer.interrupt_id, **{name: value for name, value in approved.items() if value != was[name]})

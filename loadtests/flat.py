@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median
 
 from loadtests.target import Sample
@@ -27,11 +28,8 @@ SLOPE_MAX = 0.5 * MEGABYTE
 CLIMB_SECONDS = 120.0
 """A host that was started fills its pools and caches for so long: under load the first minute costs it 6 MB, the second
 0.7 MB, each later one 0.3 MB."""
-APART_SECONDS_MIN = 60.0
-"""Two samples that are compared are so far apart, else noise of some pages looks like a slope."""
-PAIRS_MIN = 100
+PAIRS_MIN = 300
 """Fewer pairs say nothing. One life has so many when it was watched for two minutes after its climb."""
-START_SECONDS = 10.0
 SAME_AGE_SECONDS = 5.0
 """One interval between samples."""
 FALL_SHARE = 0.02
@@ -100,22 +98,15 @@ def _memory(replicas: Mapping[str, Sequence[_Moment]]) -> Iterator[str]:
 
 
 def _slopes_of_lives(moments: Sequence[_Moment]) -> Iterator[float]:
-    """Yield bytes a minute between samples of one life that are long after its start."""
+    """Return bytes a minute between samples of one life that are long after its start."""
     settled = [each for each in moments if each.age_seconds >= CLIMB_SECONDS]
-    for number, later in enumerate(settled):
-        for earlier in settled[:number]:
-            if earlier.life == later.life and later.at - earlier.at >= APART_SECONDS_MIN:
-                yield _slope(earlier, later)
+    return (_slope(a, b) for a, b in combinations(settled, 2) if a.life == b.life)
 
 
 def _slopes_between_lives(moments: Sequence[_Moment]) -> Iterator[float]:
-    """Yield bytes a minute between samples of two lives at the same age."""
-    started = [each for each in moments if each.age_seconds >= START_SECONDS]
-    for number, later in enumerate(started):
-        for earlier in started[:number]:
-            is_same_age = abs(later.age_seconds - earlier.age_seconds) <= SAME_AGE_SECONDS
-            if earlier.life != later.life and is_same_age and later.at - earlier.at >= APART_SECONDS_MIN:
-                yield _slope(earlier, later)
+    """Return bytes a minute between samples of two lives at the same age."""
+    pairs = ((a, b) for a, b in combinations(moments, 2) if a.life != b.life)
+    return (_slope(a, b) for a, b in pairs if abs(a.age_seconds - b.age_seconds) <= SAME_AGE_SECONDS)
 
 
 def _slope(earlier: _Moment, later: _Moment) -> float:

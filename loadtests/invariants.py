@@ -142,6 +142,16 @@ def _lost(case: Case) -> Iterator[str]:
         yield "has neither an end nor a card any more"
 
 
+def _wiped(case: Case) -> Iterator[str]:
+    """As long as nobody answers, and its time is not over, whoever looks is shown the card."""
+    showing = [each.replied.at for each in case.thread.exchanges if shows(each.replied, case.name)]
+    answered_at = min((each.sent.at for _, each in case.answered), default=NEVER)
+    for each in case.thread.exchanges:
+        is_open = min(showing) < each.sent.at and each.replied.at < min(answered_at, case.card.expires_at)
+        if is_open and each.sent.looks and each.replied.is_finished and not shows(each.replied, case.name):
+            yield f"was open, and is not shown by {each.sent.request}"
+
+
 def _expired_early(case: Case) -> Iterator[str]:
     for _, each in case.answered:
         if each.replied.code == EXPIRED and each.replied.at < case.card.expires_at:
@@ -173,7 +183,7 @@ RULES: dict[str, tuple[Check, ...]] = {
     "an unsafe call never runs again after a doubt": (rerun,),
     "a doubt has a cause": (_needless_doubt, _doubt_of_safe_calls),
     "no pause without an open question": (_waits_for_nothing, _stale_pause),
-    "nothing acknowledged is lost": (_lost, _expired_early),
+    "nothing acknowledged is lost": (_lost, _wiped, _expired_early),
     "other scopes and threads see nothing": (_seen_by_others,),
     "what was decided stays decided": (contradicted,),
     "a conflict has another decision": (lying_conflict,),
@@ -187,6 +197,7 @@ EXCUSED_BY_FAILOVER: frozenset[Check] = frozenset(
         _doubt_of_safe_calls,
         _stale_pause,
         _lost,
+        _wiped,
         contradicted,
     }
 )

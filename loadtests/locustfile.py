@@ -13,11 +13,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import gevent
-from locust import events
+from locust import LoadTestShape, events
 from locust.env import Environment
 
 from loadtests.journal import Journal
-from loadtests.shapes import SHAPES, Shape
+from loadtests.shapes import SHAPES
 from loadtests.users import (
     Attacker,
     CarefulApprover,
@@ -54,6 +54,25 @@ def add_arguments(parser: ArgumentParser, **_: Any) -> None:
     parser.add_argument("--shape", default="steady", choices=SHAPES, help="How the load comes.")
 
 
+class Shape(LoadTestShape):
+    """The shape that `--shape` names, with as many users as `--users` says, until somebody ends the run."""
+
+    use_common_options = True
+    is_over = False
+    """Once set, no journey is begun, and the run ends when those that are under way have."""
+
+    def tick(self) -> tuple[int, float] | None:
+        """Return how many users there are to be now, and how many may begin or end in a second."""
+        options = self.runner.environment.parsed_options if self.runner else None
+        if self.runner is None or options is None:
+            return None
+        if Shape.is_over:
+            self.runner.stop()  # waits for the users of all processes; quitting, which comes next, does not
+            return None
+        users = SHAPES[options.shape](self.get_run_time(), options.num_users or 1)
+        return users, float(options.spawn_rate or 1)
+
+
 def end() -> None:
     """Let everybody finish what they began (`--stop-timeout` is how long that may take)."""
     Shape.is_over = True
@@ -74,3 +93,10 @@ def prepare(environment: Environment, **_: Any) -> None:
         options.seed or secrets.token_hex(3),
         options.patience,
     )
+
+
+@events.quitting.add_listener
+def tell_of_broken_journeys(environment: Environment, **_: Any) -> None:
+    """Fail if a user raised: a fault of the test itself, whatever `--exit-code-on-error` says of what hosts replied."""
+    if environment.runner is not None and environment.runner.exceptions:
+        environment.process_exit_code = 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from locust import LoadTestShape
-
 RAMP_SECONDS = 120.0
 BURST_SECONDS = 30.0
 BURST_SHARE = 0.3
@@ -29,19 +27,3 @@ def burst(seconds: float, users: int) -> int:
 
 
 SHAPES: dict[str, Callable[[float, int], int]] = {"steady": steady, "ramp": ramp, "burst": burst}
-
-
-class Shape(LoadTestShape):
-    """The shape that `--shape` names, with as many users as `--users` says."""
-
-    use_common_options = True
-    is_over = False
-    """Once set, no journey is begun, and the run ends when those that are under way have."""
-
-    def tick(self) -> tuple[int, float] | None:
-        """Return how many users there are to be now, and how many may begin or end in a second."""
-        options = self.runner.environment.parsed_options if self.runner else None
-        if options is None or Shape.is_over:
-            return None
-        users = SHAPES[options.shape](self.get_run_time(), options.num_users or 1)
-        return users, float(options.spawn_rate or 1)

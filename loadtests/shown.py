@@ -14,6 +14,8 @@ from loadtests.banked import KINDS
 from loadtests.history import Card, Replied, Result
 
 NEVER = float("inf")
+REJECTED = "Error: Tool call invocation was rejected by user."
+"""How upstream words the result of a call that a person rejected: told of an approved call, it would be a lie."""
 _ERROR = "Error"
 """How upstream begins the result of a call that failed."""
 
@@ -58,4 +60,4 @@ def card(interrupt: Mapping[str, Any]) -> Card:
 
 def _result(event: Mapping[str, Any]) -> Result:
     content = str(event["content"])
-    return Result(event["toolCallId"], content, content.startswith(_ERROR))
+    return Result(event["toolCallId"], content, content.startswith(_ERROR) and content != REJECTED)

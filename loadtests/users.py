@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import count
 
 from locust import FastHttpUser, between, task
 from locust.env import Environment
+from locust.runners import WorkerRunner
 
-from loadtests.client import Client, writer
+from loadtests.client import Client
 from loadtests.conversation import Conversation
 from loadtests.journal import Journal
 from loadtests.journeys import (
@@ -19,6 +20,7 @@ from loadtests.journeys import (
     approve_and_go_on,
     attack,
     click_twice,
+    come_back_elsewhere,
     decide_from_two_places,
     decide_with_care,
     lose_the_stream,
@@ -40,11 +42,12 @@ class Workload:
 
 
 class Person(FastHttpUser):
-    """Someone with a scope, devices and threads of their own; what they draw repeats with the seed of the run."""
+    """Someone with devices and threads of their own; what they draw repeats with the seed of the run."""
 
     abstract = True
     wait_time = between(0.1, 1.5)
-    # Nothing may be sent a second time but by a person: see loadtests/client.py.
+    # Nothing is sent a second time but by a person, and the library sends no POST again by itself, on whatever
+    # connection: tests/unit/test_load_client.py.
     max_retries = 0
     max_redirects = 0
     connection_timeout = 10.0
@@ -55,27 +58,32 @@ class Person(FastHttpUser):
         super().__init__(environment)
         self.workload: Workload = environment.workload  # type: ignore[attr-defined]  # put there by the locustfile
         number = next(_numbers)
-        # With --processes each has numbers of its own from 1.
+        # Each process of --processes counts its users from 1, and a cluster may see the same seed again.
         self.name = f"{self.workload.seed}-{os.getpid()}-{number}"
-        self.rng = random.Random(f"{self.workload.seed}-{number}")
+        self.rng = random.Random(f"{self.workload.seed}-{_place(environment)}-{number}")
         self._requests = count(1)
         self._threads = count(1)
         self._invoices = (f"INV-{self.name}-{invoice}" for invoice in count(1))
 
-    def talk(self) -> Conversation:
+    def do(self, journey: Callable[[Conversation], None]) -> None:
+        """Go on a journey in a new thread of some tenant, and look at what became of it."""
+        talk = self.talk(f"tenant-{self.rng.randint(1, self.workload.scopes)}")
+        journey(talk)
+        talk.look()
+
+    def talk(self, scope: str) -> Conversation:
         """Begin a thread."""
-        scope = f"tenant-{self.rng.randint(1, self.workload.scopes)}"
+        journal = self.workload.journal
         client = Client(
             self.client,
             self.environment.events.request,
-            writer(self.workload.journal),
+            journal.append if journal is not None else lambda _event: None,
             user=self.name,
             scope=scope,
             numbers=self._requests,
             patience_seconds=self.workload.patience_seconds,
         )
-        thread = f"{self.name}-{next(self._threads)}"
-        return Conversation(client, thread, self.rng, self.workload.kinds, self._invoices)
+        return Conversation(client, f"{self.name}-{next(self._threads)}", self.rng, self.workload.kinds, self._invoices)
 
 
 class PatientApprover(Person):
@@ -86,7 +94,7 @@ class PatientApprover(Person):
     @task
     def approve(self) -> None:
         """Approve some rounds of calls."""
-        approve_and_go_on(self.talk())
+        self.do(approve_and_go_on)
 
 
 class CarefulApprover(Person):
@@ -97,7 +105,7 @@ class CarefulApprover(Person):
     @task
     def decide(self) -> None:
         """Approve, edit, reject, withdraw."""
-        decide_with_care(self.talk())
+        self.do(decide_with_care)
 
 
 class ImpatientApprover(Person):
@@ -108,7 +116,7 @@ class ImpatientApprover(Person):
     @task
     def click(self) -> None:
         """Approve twice at once, and once more when it is done."""
-        click_twice(self.talk())
+        self.do(click_twice)
 
 
 class TwoDevices(Person):
@@ -116,10 +124,15 @@ class TwoDevices(Person):
 
     weight = 4
 
-    @task
+    @task(3)
     def decide(self) -> None:
         """Decide on both."""
-        decide_from_two_places(self.talk())
+        self.do(decide_from_two_places)
+
+    @task(1)
+    def come_back(self) -> None:
+        """Ask on one, and answer on the other some time later."""
+        self.do(come_back_elsewhere)
 
 
 class MobileUser(Person):
@@ -129,8 +142,8 @@ class MobileUser(Person):
 
     @task
     def approve(self) -> None:
-        """Lose the stream of an answer."""
-        lose_the_stream(self.talk())
+        """Lose the stream of a question and of an answer."""
+        self.do(lose_the_stream)
 
 
 class Latecomer(Person):
@@ -141,7 +154,7 @@ class Latecomer(Person):
     @task
     def answer(self) -> None:
         """Answer what has expired."""
-        answer_late(self.talk())
+        self.do(answer_late)
 
 
 class Attacker(Person):
@@ -151,16 +164,10 @@ class Attacker(Person):
 
     @task
     def attack(self) -> None:
-        """Forge an answer, and intrude from another scope."""
-        attack(self.talk(), others="tenant-stranger")
+        """Forge answers, and intrude from another scope."""
+        self.do(lambda talk: attack(talk, self.talk(talk.client.scope), replace(talk.client, scope="tenant-stranger")))
 
 
-USERS: Sequence[type[Person]] = (
-    PatientApprover,
-    CarefulApprover,
-    ImpatientApprover,
-    TwoDevices,
-    MobileUser,
-    Latecomer,
-    Attacker,
-)
+def _place(environment: Environment) -> int:
+    """Return which of the processes of a run this is."""
+    return environment.runner.worker_index if isinstance(environment.runner, WorkerRunner) else 0

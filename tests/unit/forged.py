@@ -188,9 +188,7 @@ def chaos_run() -> Timed:
     run.refuse(37.5, 38.0, "attacked", approval("pay-5"), code=NOT_FOUND, intent=Intent.INTRUDE, scope="mallory")
     run.answer(38.0, 39.0, "attacked", rejection("pay-5"))
 
-    run.events.append(Began(50.0, Phase.QUIET))
-    run.events.append(Began(51.0, Phase.LAST_LOOK))
+    run.events += [Began(50.0, Phase.QUIET), Began(51.0, Phase.LAST_LOOK), Began(60.0, Phase.END)]
     for number, thread in enumerate(("moved", "doubt", "thawed", "late", "two", "attacked")):
         run.send(52.0 + number, 52.5 + number, thread, intent=Intent.LAST)
-    run.events.append(Began(60.0, Phase.END))
     return run

@@ -12,6 +12,7 @@ REPLICAS = ("host-1", "host-2", "host-3")
 EVERY_SECONDS = 5.0
 SOAK_SECONDS = 600.0
 AWAY_SECONDS = 6.0
+"""Longer than from one sample to the next, so that each restart is seen as one in which the replica is missing."""
 
 Level = Callable[[float, float], float]
 """Megabytes at so many seconds of the run, in a life of so many."""
@@ -26,24 +27,33 @@ def leaking(at: float, age: float) -> float:
     return warm(at, age) + age / 60
 
 
+def climbing_slowly(_at: float, age: float) -> float:
+    return 95 + 20 * (1 - exp(-age / 60))
+
+
 def starting_higher(at: float, age: float) -> float:
     return warm(at, age) + at / 60
 
 
 def soak(
-    level: Level, *, lives: Sequence[float] = (10 * SOAK_SECONDS,), noise: float = 0.0, seed: int = 0
+    level: Level,
+    *,
+    lives: Sequence[float] = (10 * SOAK_SECONDS,),
+    noise: float = 0.0,
+    seed: int = 0,
+    away_seconds: float = AWAY_SECONDS,
 ) -> list[Sample]:
     """Sample three replicas that are killed after lives of these lengths, over and over."""
     rng = random.Random(seed)
     samples = []
-    begins = dict.fromkeys(REPLICAS, -60.0)
+    begins = dict.fromkeys(REPLICAS, -200.0)
     left = {name: [length * (0.7 + 0.3 * number) for length in lives] for number, name in enumerate(REPLICAS)}
     for number in range(int(SOAK_SECONDS / EVERY_SECONDS) + 1):
         at = number * EVERY_SECONDS
         memory = {}
         for name in REPLICAS:
             if at >= begins[name] + left[name][0]:
-                begins[name] = at + AWAY_SECONDS
+                begins[name] = at + away_seconds
                 left[name].append(left[name].pop(0))
             if at >= begins[name]:
                 megabytes = level(at, at - begins[name]) + rng.uniform(-noise, noise)
@@ -98,6 +108,21 @@ def test_processes_that_begin_with_more_and_more_are_seen_although_none_of_them_
     assert [each.split(":")[0] for each in found] == [f"memory of {name} grows from life to life" for name in REPLICAS]
 
 
+@pytest.mark.parametrize("away_seconds", [1, AWAY_SECONDS])
+def test_processes_that_live_longer_and_longer_are_not_taken_for_growing_ones(away_seconds: float):
+    lives = (20, 20, 25, 25, 30, 30, 40, 50, 60, 70, 80, 90, 110)
+    assert growing(soak(climbing_slowly, lives=lives, away_seconds=away_seconds)) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_slope_that_few_noisy_samples_seem_to_have_is_not_judged(seed: int):
+    assert growing(soak(warm, lives=(200, 15), noise=1, seed=seed)) == []
+
+
+def test_what_memory_did_in_the_first_third_is_not_judged():
+    assert growing(soak(lambda at, _age: 80 + min(at, 190) / 6)) == []
+
+
 def test_lives_too_short_to_show_a_leak_are_not_taken_for_proof_that_there_is_none():
     samples = soak(leaking, lives=(20, 30), noise=1)
     assert growing(samples) == []
@@ -116,6 +141,10 @@ def test_connections_that_pile_up_are_seen():
 
 def test_connections_that_fall_and_come_back_with_every_restart_are_flat():
     assert growing(connected(soak(warm), lambda at: 30 - 10 * (at % 25 < 10) + at % 3)) == []
+
+
+def test_a_spare_connection_more_and_one_high_peak_are_flat():
+    assert growing(connected(soak(warm), lambda at: 30 + (at > 400) + 500 * (at == 500))) == []
 
 
 def test_a_store_that_levels_off_once_retention_has_passed_is_flat():

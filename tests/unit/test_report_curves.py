@@ -9,7 +9,7 @@ import pytest
 
 from loadtests.history import Began, Fault, FaultKind, Intent, Mended, Phase
 from loadtests.report.percentiles import Percentiles, percentiles
-from loadtests.report.plots import WIDE, bars, over_time, over_time_logarithmic
+from loadtests.report.plots import WIDE, Plot, bars, over_time, over_time_logarithmic
 from loadtests.report.text import printable
 from loadtests.report.timeline import Ending, Lane, Measure, timeline
 from tests.unit.chaos_runs import BEGAN_AT, Forged, approval
@@ -93,30 +93,46 @@ def test_each_fault_has_a_dot_on_the_axis_with_what_it_was_as_a_tooltip():
     forged.fault(1, FaultKind.KILL, is_resume=True, step="after-begin", thread="thread-1")
     forged.fault(5, FaultKind.KILL)
     forged.fault(9, FaultKind.KILL)
-    forged.events.append(Began(BEGAN_AT + 10, Phase.END))
-    line = timeline(forged.history)
-    plot = over_time("name", "about", line, {"ok": ("var(--first)", [(0, 1), (10, 2)])}, size=WIDE)
-    root = ElementTree.fromstring(plot.svg)
-    lanes = {lane: _dots(root, index) for index, lane in enumerate([Lane.AIMED, Lane.KILL], start=1)}
-    assert {lane: [what for _, what in dots] for lane, dots in lanes.items()} == {
-        Lane.AIMED: ["1.0 s: kill of host-1 at after-begin of thread thread-1"],
-        Lane.KILL: ["5.0 s: kill of host-1", "9.0 s: kill of host-1"],
-    }
-    [(first, _)], [(second, _), (third, _)] = lanes.values()
+    plot, [aimed, others] = _drawn(forged)
+    [(first, first_height, what)] = _dots(aimed)
+    assert what == "1.0 s: kill of host-1 at after-begin of thread thread-1"
+    [(second, second_height, what), (third, third_height, other)] = _dots(others)
+    assert (what, other) == ("5.0 s: kill of host-1", "9.0 s: kill of host-1")
     assert second - first == pytest.approx(third - second, rel=0.01)
+    assert 0 < first < third < WIDE.width
+    assert 0 < first_height < second_height == third_height < WIDE.height
     assert list(plot.legend) == ["ok", Lane.AIMED.value, Lane.KILL.value]
 
 
-def _dots(root: ElementTree.Element, index: int) -> list[tuple[float, str]]:
-    """Return the place and the tooltip of each dot of a series."""
-    found = []
-    for series in root.iter(f"{SVG}g"):
-        if series.get("class") == f"series serie-{index} color-{index}":
-            for dot in series.iter(f"{SVG}g"):
-                circle, title = dot.find(f"{SVG}circle"), dot.find(f"{SVG}title")
-                if circle is not None and title is not None:
-                    found.append((float(circle.get("cx", "nan")), title.text or ""))
-    return found
+def test_a_fault_that_lasts_is_a_bar_from_its_beginning_to_its_end():
+    forged = Forged()
+    forged.fault(2, FaultKind.FREEZE, lasts=6)
+    [(begin, _, what), (end, _, same)] = _dots(_drawn(forged)[1][0])
+    assert what == same == "2.0 s: freeze of host-1, for 6.0 s"
+    [bar] = (path.get("d", "") for path in _drawn(forged)[1][0].iter(f"{SVG}path"))
+    ends = [float(number) for number in re.findall(r"[ML]([\d.]+)", bar)]
+    assert ends == pytest.approx([begin, end], abs=0.01)
+
+
+def _drawn(forged: Forged) -> tuple[Plot, list[ElementTree.Element]]:
+    """Draw ten seconds; return the plot, and what is drawn of each of its lanes."""
+    line = timeline([*forged.history, Began(BEGAN_AT + 10, Phase.END)])
+    plot = over_time("name", "about", line, {"ok": ("var(--first)", [(0, 1), (10, 2)])}, size=WIDE)
+    lanes: dict[str, ElementTree.Element] = {}
+    for group in ElementTree.fromstring(plot.svg).iter(f"{SVG}g"):
+        name = group.get("class", "")
+        if name.startswith("series ") and "serie-0" not in name:
+            lanes.setdefault(name, ElementTree.Element("lane")).append(group)
+    return plot, list(lanes.values())
+
+
+def _dots(lane: ElementTree.Element) -> list[tuple[float, float, str]]:
+    """Return the place and the tooltip of each dot of a lane."""
+    return [
+        (float(circle.get("cx", "nan")), float(circle.get("cy", "nan")), title.text or "")
+        for dot in lane.iter(f"{SVG}g")
+        if (circle := dot.find(f"{SVG}circle")) is not None and (title := dot.find(f"{SVG}title")) is not None
+    ]
 
 
 def test_a_logarithmic_axis_spans_the_powers_of_ten_around_its_values():
