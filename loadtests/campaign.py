@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import platform
 import random
 import subprocess
@@ -23,7 +24,7 @@ from loadtests.banked import effects_of
 from loadtests.breaking import Durations
 from loadtests.checker import Expected, check
 from loadtests.flat import growing
-from loadtests.history import Began, Effect, FaultKind, Intent, Phase, Sent
+from loadtests.history import Began, FaultKind, Intent, Phase, Sent
 from loadtests.invariants import Violation
 from loadtests.journal import Journal, Tail, read_history
 from loadtests.last_look import left_open, look_at_all
@@ -36,10 +37,12 @@ from loadtests.target import Sample, Target
 from loadtests.targets.local import local_target
 
 HISTORY = "history.jsonl"
+EFFECTS = "effects.json"
+"""What the bank said: with both a run can be judged again."""
 POLL_SECONDS = 0.5
 SAY_SECONDS = 15.0
 SAMPLE_SECONDS = 5.0
-LEASE_SECONDS = 4.0
+LEASE_SECONDS = 6.0
 """A replica that gets no processor for so long is taken over alive: on a busy machine of two cores, not too often."""
 STORE_TIMEOUT_SECONDS = 2.0
 APPROVAL_SECONDS = 25.0
@@ -136,8 +139,11 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
         journal.append(Began(time.time(), Phase.LAST_LOOK))
         _look(options, target.url, journal)
         journal.append(Began(time.time(), Phase.END))
-        effects, is_bank_reached = _count(target.bank_url)
+        told = _ask(target.bank_url)
+    if told is not None:
+        (options.folder / EFFECTS).write_text(json.dumps(told))
     history = read_history(options.folder / HISTORY)
+    effects = effects_of(told) if told is not None else []
     expected = Expected(
         approvals_min=options.approvals,
         hits_min=options.hits,
@@ -147,7 +153,7 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
         # What is sent in the last look is left to be done only if somebody gave up.
         intents=frozenset(Intent) - {Intent.LAST},
     )
-    verdict = check(history, effects, expected, is_bank_reached=is_bank_reached)
+    verdict = check(history, effects, expected, is_bank_reached=told is not None)
     if options.is_soak:
         grown = tuple(Violation("", FLAT, what) for what in growing(samples))
         verdict = replace(verdict, violations=(*verdict.violations, *grown))
@@ -247,9 +253,11 @@ def _wait_for_counts(
 def _end_users(users: subprocess.Popen[bytes]) -> None:
     users.terminate()
     try:
-        users.wait(USERS_STOP_SECONDS + 30)
+        code = users.wait(USERS_STOP_SECONDS + 30)
     except subprocess.TimeoutExpired:
         raise RuntimeError("The users did not end.") from None
+    if code:
+        raise RuntimeError("A journey of a user broke, or something else in locust: locust.log has the traceback.")
 
 
 def _look(options: Options, url: str, journal: Journal) -> None:
@@ -262,12 +270,14 @@ def _look(options: Options, url: str, journal: Journal) -> None:
     asyncio.run(look_at_all(url, threads, journal, seconds=1.2 * options.patience_seconds))
 
 
-def _count(bank_url: str) -> tuple[list[Effect], bool]:
+def _ask(bank_url: str) -> dict[str, Any] | None:
+    """Return what the bank says of all effects; None if it can not be asked."""
     try:
         answer = httpx.get(f"{bank_url}/effects", trust_env=False, timeout=30)
-        return effects_of(answer.raise_for_status().json()), True
+        told: dict[str, Any] = answer.raise_for_status().json()
     except httpx.HTTPError:
-        return [], False
+        return None
+    return told
 
 
 def _about(options: Options) -> dict[str, str]:

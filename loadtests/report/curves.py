@@ -69,7 +69,7 @@ def _recovery(seconds: Sequence[float]) -> Plot:
     limits = (0.0, *_RECOVERY_SECONDS, float("inf"))
     counts = {}
     for low, high in pairwise(limits):
-        name = f"{low:g} to {high:g}" if high < float("inf") else f"over {low:g}"
+        name = f"to {high:g}" if high < float("inf") else f"over {low:g}"
         counts[name] = sum(low <= each < high for each in seconds)
     return bars("recovery", "Hits by the seconds until a client was told how the run that was hit had ended.", counts)
 

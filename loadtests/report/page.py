@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,43 +10,42 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadtests.cases import Case
-from loadtests.flat import WATCHED_SECONDS_MIN, unseen
+from loadtests.invariants import Violation
 from loadtests.report.curves import draw
 from loadtests.report.percentiles import Percentiles, percentiles
 from loadtests.report.run import ChaosRun
 from loadtests.report.stories import stories
-from loadtests.report.summary import moves
+from loadtests.report.summary import moves, not_shown
 from loadtests.report.text import printable
 from loadtests.report.timeline import Timeline
 from loadtests.report.words import LIMITS, MEANING, headline, look_at, sentence
 from loadtests.resumed import Resumed
 
-VIOLATIONS_MAX = 200
+VIOLATIONS_MAX = 50
+"""Of one rule."""
 
 
 def page(run: ChaosRun, line: Timeline, found: Sequence[Case], resumes: Sequence[Resumed]) -> str:
     """Return the page of a run, with its history as a timeline, as approvals and as resumes."""
     verdict = run.verdict
-    return (
-        _environment()
-        .get_template("template.html")
-        .render(
-            about=run.about,
-            verdict=verdict,
-            counts=verdict.counts,
-            headline=headline(verdict),
-            sentence=sentence(verdict),
-            meaning=MEANING,
-            limits=LIMITS,
-            look_at=look_at,
-            violations=verdict.violations[:VIOLATIONS_MAX],
-            excused=verdict.excused[:VIOLATIONS_MAX],
-            stories=stories(run.history, found, verdict.violations),
-            times=times(run),
-            plots=draw(run, line, resumes),
-            moves=moves(resumes),
-            unseen=_unseen(run),
-        )
+    template = _environment().get_template("template.html")
+    return template.render(
+        about=run.about,
+        verdict=verdict,
+        counts=verdict.counts,
+        headline=headline(verdict),
+        sentence=sentence(verdict),
+        meaning=MEANING,
+        limits=LIMITS,
+        look_at=look_at,
+        broken=_by_rule(verdict.violations),
+        excused=_by_rule(verdict.excused),
+        shown_max=VIOLATIONS_MAX,
+        stories=stories(run.history, found, verdict.violations),
+        times=times(run),
+        plots=draw(run, line, resumes),
+        moves=moves(resumes),
+        unseen=not_shown(run),
     )
 
 
@@ -61,9 +60,11 @@ def times(run: ChaosRun) -> dict[str, Percentiles | None]:
     }
 
 
-def _unseen(run: ChaosRun) -> list[str]:
-    is_long = bool(run.samples) and run.samples[-1].at - run.samples[0].at >= WATCHED_SECONDS_MIN
-    return unseen(run.samples) if is_long else []
+def _by_rule(violations: Iterable[Violation]) -> dict[str, list[Violation]]:
+    found: dict[str, list[Violation]] = {}
+    for each in violations:
+        found.setdefault(each.rule, []).append(each)
+    return found
 
 
 def _environment() -> Environment:

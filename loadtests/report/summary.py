@@ -11,6 +11,7 @@ Top-level fields, stable under `format` 1; all times are in seconds:
 - `faults`: each with `at` and `until` (since the beginning; equal for a kill), `kind`, `replica`, `step`, `is_resume`.
 - `growth`: `memory_bytes` by replica, `connections`, `store_bytes`, as first, last and highest; null
   without samples.
+- `unseen`: what the samples of a long run can not show, in words; a verdict says nothing about it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 from loadtests.counts import Counts
+from loadtests.flat import WATCHED_SECONDS_MIN, unseen
 from loadtests.history import Fault
 from loadtests.report.percentiles import percentiles
 from loadtests.report.run import ChaosRun
@@ -48,6 +50,7 @@ def summary(run: ChaosRun, line: Timeline, resumes: Sequence[Resumed]) -> dict[s
         "moves": moves(resumes),
         "faults": _faults(run, line),
         "growth": _growth(run.samples),
+        "unseen": not_shown(run),
     }
 
 
@@ -56,6 +59,12 @@ def moves(resumes: Sequence[Resumed]) -> dict[str, dict[str, int]]:
     pairs = Counter((each.shown_by or NOBODY_SAID, each.ended_by or NOBODY_SAID) for each in resumes)
     names = sorted({name for pair in pairs for name in pair})
     return {paused: {ended: pairs[paused, ended] for ended in names} for paused in names}
+
+
+def not_shown(run: ChaosRun) -> list[str]:
+    """Return what the samples of a long run can not show; of a short one nobody expects it."""
+    is_long = bool(run.samples) and run.samples[-1].at - run.samples[0].at >= WATCHED_SECONDS_MIN
+    return unseen(run.samples) if is_long else []
 
 
 def _counts(counts: Counts) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,6 +13,7 @@ from rich.text import Text
 from loadtests.report.files import PAGE
 from loadtests.report.page import times
 from loadtests.report.run import ChaosRun
+from loadtests.report.summary import not_shown
 from loadtests.report.text import printable
 from loadtests.report.words import headline, look_at, sentence
 
@@ -48,6 +49,8 @@ def show(run: ChaosRun, console: Console, folder: Path | None = None) -> None:
             console,
             f"{len(verdict.excused):,} times a thread went back to what it was before a failover: no violation.",
         )
+    for limit in not_shown(run):
+        _say(console, f"NOT SHOWN by the samples: {limit}")
     _say(console, sentence(verdict))
     _say(console, headline(verdict) + (f": {folder / PAGE}" if folder else ""))
 

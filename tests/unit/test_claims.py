@@ -91,9 +91,15 @@ def conflicts_with_what_came_later(run: Timed) -> None:
     run.answer(20.0, 21.0, "claimed", rejection("pay-6"))
 
 
+def is_neither_open_nor_ended_when_it_is_looked_at_last(run: Timed) -> None:
+    run.cut(18.0, 19.0, "claimed", approval("pay-6"))
+    run.send(30.0, 31.0, "claimed", intent=Intent.LAST)
+
+
 @pytest.mark.parametrize(
     ("violate", "rule"),
     [
+        (is_neither_open_nor_ended_when_it_is_looked_at_last, "nothing acknowledged is lost"),
         (is_executed_as_the_other_device_had_approved_it, "executed arguments are the approved ones"),
         (is_executed_as_nobody_had_approved_it, "executed arguments are the approved ones"),
         (conflicts_with_nothing_and_is_never_answered, "a conflict has another decision"),

@@ -294,10 +294,23 @@ def test_a_page_of_very_many_violations_shows_the_first_and_says_how_many_there_
     run = broken()
     verdict = replace(run.verdict, violations=run.verdict.violations * 500)
     page = spoken(written(replace(run, verdict=verdict), tmp_path))
-    assert "500 violations, the first 200 of them here, all of them in report.json" in page
+    assert "at most one effect per approval: 500 Look at" in page
+    assert "And 450 more: report.json has all of them." in page
+    assert page.count("af-call-1 2 effects") == 50
     assert len(json.loads((tmp_path / SUMMARY).read_text())["violations"]) == 500
 
 
 def test_what_a_run_uses_is_plotted_where_it_was_sampled(tmp_path: Path):
     assert "What it uses" not in written(judged(forged()), tmp_path)
     assert "What it uses" in written(judged(forged(), samples=sampled("host-1")), tmp_path)
+
+
+def test_what_a_long_run_could_not_show_is_said_wherever_its_verdict_is(tmp_path: Path):
+    limit = "no replica lived long enough to show a slow leak within one process"
+    short_lives = [replace(sampled("host-1" if at % 60 else "")[0], at=BEGAN_AT + at) for at in range(0, 601, 5)]
+    one_life = [replace(each, memory_bytes={"host-1": 110_000_000}) for each in short_lives]
+    for samples, is_said in ((short_lives, True), (one_life, False), (short_lives[:50], False)):
+        run = judged(forged(), samples=samples)
+        page = spoken(written(run, tmp_path))
+        assert json.loads((tmp_path / SUMMARY).read_text())["unseen"] == ([limit] if is_said else [])
+        assert [limit in page, limit in shown(run)] == [is_said] * 2
