@@ -29,7 +29,7 @@ from loadtests.invariants import Violation
 from loadtests.journal import Journal, Tail, read_history
 from loadtests.last_look import left_open, look_at_all
 from loadtests.nemesis import Nemesis
-from loadtests.orders import Orders
+from loadtests.orders import SPARED_VARIABLE, Orders
 from loadtests.plans import PLANS
 from loadtests.progress import Progress
 from loadtests.report.run import ChaosRun
@@ -97,7 +97,12 @@ class Options:
             "CLAIM_MARGIN": 5,
             **({"RETENTION_TERMINAL": SOAK_RETENTION_SECONDS, "PURGE": 2} if self.is_soak else {}),
         }
-        return {f"AGUI_{name}_SECONDS": str(value) for name, value in times.items()}
+        return {f"AGUI_{name}_SECONDS": str(value) for name, value in times.items()} | {SPARED_VARIABLE: self.spared}
+
+    @property
+    def spared(self) -> str:
+        """The replica that nothing strikes alone: a soak needs one that lives long enough to show what it leaks."""
+        return f"host-{self.replicas}" if self.is_soak else ""
 
 
 def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
@@ -127,6 +132,7 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
                 store_timeout_seconds=STORE_TIMEOUT_SECONDS,
             ),
             is_shared=options.stores != "mixed",
+            spared=options.spared,
         )
         journal.append(Began(time.time(), Phase.LOAD))
         with _users(options, target.url) as users, _sampled(target) as samples:

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from app.main import create_app
 from app.settings import Settings
 from app.steps import OnStep, no_step
-from loadtests.orders import Orders
+from loadtests.orders import SPARED_VARIABLE, Orders
 from stores.records import ThreadKey
 
 ORDERS_VARIABLE = "CHAOS_ORDERS"
@@ -31,7 +31,7 @@ _URLS = {"sql": "database_url", "redis": "redis_url"}
 
 
 def create_chaos_app() -> FastAPI:
-    """Build a host from AGUI_* variables as ever, and from the three above."""
+    """Build a host from AGUI_* variables as ever, and from those above and CHAOS_SPARED."""
     if mutant := os.environ.get(MUTANT_VARIABLE):
         # Only who asks for a bug loads the code of any.
         import_module("loadtests.mutants").put_in(mutant)
@@ -57,7 +57,7 @@ def _with_port(url: str, port: int) -> str:
 
 
 def _on_step(folder: str | None) -> OnStep:
-    if not folder:
+    if not folder or os.environ.get("AGUI_REPLICA_NAME") == os.environ.get(SPARED_VARIABLE, ""):
         return no_step
     orders = Orders(Path(folder))
 

@@ -39,6 +39,8 @@ class Pace:
 class Nemesis:
     """Carries out the strikes of a plan; one replica at least stays whole.
 
+    `spared` is a replica that is struck by nothing but what strikes all: one that lives long shows what it leaks.
+
     `is_shared`: the hosts keep threads and effects in one store, where a resume takes fewer steps.
     """
 
@@ -52,8 +54,10 @@ class Nemesis:
         durations: Durations | None = None,
         pace: Pace | None = None,
         is_shared: bool = True,
+        spared: str = "",
     ) -> None:
         self._target = target
+        self._replicas = tuple(each for each in target.replicas if each != spared)
         self._orders = orders
         self._rng = rng
         self._pace = pace or Pace()
@@ -66,7 +70,7 @@ class Nemesis:
 
         Raises ValueError if the target can not do what the plan needs, TimeoutError if something does not come back.
         """
-        ground = Ground(plan.kinds(self._target.faults), self._target.replicas, self._steps)
+        ground = Ground(plan.kinds(self._target.faults), self._replicas, self._steps)
         self._until = until
         try:
             for strike in plan.strikes(ground, self._rng):
@@ -115,13 +119,13 @@ class Nemesis:
     def _victims(self, strike: Strike) -> list[str]:
         """Return who may be struck while another one stays whole; who is starting may be killed again."""
         whole = set(self._breaking.whole())
-        found = self._target.replicas if strike.kind is FaultKind.KILL else sorted(whole)
+        found = self._replicas if strike.kind is FaultKind.KILL else sorted(whole.intersection(self._replicas))
         return [each for each in found if strike.replica in {"", each} and whole - {each}]
 
     def _kill_all_but_one(self) -> bool:
         if not self._wait(self._is_whole):
             return False
-        replicas = self._target.replicas
+        replicas = self._replicas
         self._breaking.break_replicas(FaultKind.KILL, *self._rng.sample(replicas, len(replicas) - 1))
         return True
 

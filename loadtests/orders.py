@@ -13,6 +13,8 @@ from pathlib import Path
 from loadtests.resumes import Resumes
 
 HITS = "hits.log"
+SPARED_VARIABLE = "CHAOS_SPARED"
+"""The name of a replica that carries out no orders."""
 _ANY = "any"
 
 
