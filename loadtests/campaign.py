@@ -7,19 +7,15 @@ import json
 import platform
 import random
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-from deploy.processes import tethered
+from loadtests.alongside import end_users, in_thread, running_users, sampled
 from loadtests.banked import effects_of
 from loadtests.breaking import Durations
 from loadtests.checker import Expected, check
@@ -29,80 +25,22 @@ from loadtests.invariants import Violation
 from loadtests.journal import Journal, Tail, read_history
 from loadtests.last_look import left_open, look_at_all
 from loadtests.nemesis import Nemesis
-from loadtests.orders import SPARED_VARIABLE, Orders
+from loadtests.options import APPROVAL_SECONDS, EFFECTS, HISTORY, LEASE_SECONDS, STORE_TIMEOUT_SECONDS, Options
+from loadtests.orders import Orders
 from loadtests.plans import PLANS
 from loadtests.progress import Progress
 from loadtests.report.run import ChaosRun
-from loadtests.target import Sample, Target
 from loadtests.targets.local import local_target
 
-HISTORY = "history.jsonl"
-EFFECTS = "effects.json"
-"""What the bank said: with both a run can be judged again."""
 POLL_SECONDS = 0.5
 SAY_SECONDS = 15.0
-SAMPLE_SECONDS = 5.0
-LEASE_SECONDS = 6.0
-"""A replica that gets no processor for so long is taken over alive: on a busy machine of two cores, not too often."""
-STORE_TIMEOUT_SECONDS = 2.0
-APPROVAL_SECONDS = 25.0
 BOUND_SECONDS = 90.0
 """From the last fault to the end of every approval: a lease, some passes of the reconciler, clients that back off."""
 APPROVALS_PER_MINUTE_MIN = 60.0
-SOAK_RETENTION_SECONDS = 90.0
-USERS_STOP_SECONDS = 150
-"""The longest that a user needs to finish what it began."""
+CROSSED_SHARE_MIN = 0.5
+SOAK_CROSSED_SHARE_MIN = 0.25
+"""The replica that a soak spares is there when others are not, so it both pauses and ends a good part of all runs."""
 FLAT = "a long run uses no more than a short one"
-_ROOT = Path(__file__).parents[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to run, and how much of it.
-
-    It ends when all counts are reached and `seconds_min` are over, or at `seconds_max`; `mutant` is a deliberate bug.
-    Who gets no answer for `patience_seconds` gives up, once in the load and once in the last look.
-    `is_soak`: ended runs are kept for a short time only, so that the store's size can level off, and has to.
-    """
-
-    folder: Path
-    stores: str
-    plan: str
-    seed: int
-    approvals: int
-    hits: int
-    seconds_max: float
-    seconds_min: float = 0.0
-    users: int = 30
-    shape: str = "steady"
-    replicas: int = 4
-    mutant: str = ""
-    patience_seconds: float = 100.0
-    is_soak: bool = False
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of effect that this kind of store serves: a transactional tool needs a ledger in SQL."""
-        return ("idempotent", "unsafe") if self.stores == "redis" else ("idempotent", "transactional", "unsafe")
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What the hosts are told: times so short that a run of minutes sees every one of them pass."""
-        times = {
-            "APPROVAL": APPROVAL_SECONDS,
-            "RECONCILE": 0.5,
-            "STORE_TIMEOUT": STORE_TIMEOUT_SECONDS,
-            "TOOL": 15,
-            "RUN": 60,
-            "CLAIM_MARGIN": 5,
-            **({"RETENTION_TERMINAL": SOAK_RETENTION_SECONDS, "PURGE": 2} if self.is_soak else {}),
-        }
-        return {f"AGUI_{name}_SECONDS": str(value) for name, value in times.items()} | {SPARED_VARIABLE: self.spared}
-
-    @property
-    def spared(self) -> str:
-        """The replica that nothing strikes alone: a soak needs one that lives long enough to show what it leaks."""
-        return f"host-{self.replicas}" if self.is_soak else ""
 
 
 def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
@@ -135,12 +73,12 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
             spared=options.spared,
         )
         journal.append(Began(time.time(), Phase.LOAD))
-        with _users(options, target.url) as users, _sampled(target) as samples:
-            with _in_thread(lambda stopped: nemesis.run(plan, stopped)):
+        with running_users(options, target.url) as users, sampled(target) as samples:
+            with in_thread(lambda stopped: nemesis.run(plan, stopped)):
                 _wait_for_counts(options, kinds, users, say)
             say("Quiet: the last fault is mended; users finish what they began.")
             journal.append(Began(time.time(), Phase.QUIET))
-            _end_users(users)
+            end_users(users)
         say("A last look at every thread.")
         journal.append(Began(time.time(), Phase.LAST_LOOK))
         _look(options, target.url, journal)
@@ -155,6 +93,7 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
         hits_min=options.hits,
         approvals_per_minute_min=APPROVALS_PER_MINUTE_MIN,
         bound_seconds=BOUND_SECONDS,
+        crossed_share_min=SOAK_CROSSED_SHARE_MIN if options.is_soak else CROSSED_SHARE_MIN,
         faults=kinds,
         # What is sent in the last look is left to be done only if somebody gave up.
         intents=frozenset(Intent) - {Intent.LAST},
@@ -164,77 +103,6 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
         grown = tuple(Violation("", FLAT, what) for what in growing(samples))
         verdict = replace(verdict, violations=(*verdict.violations, *grown))
     return ChaosRun(_about(options), history, effects, verdict, samples)
-
-
-@contextmanager
-def _users(options: Options, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run locust as a process of its own; its output is in `locust.log`."""
-    arguments: dict[str, Any] = {
-        "--host": url,
-        "--users": options.users,
-        "--spawn-rate": 10,
-        "--stop-timeout": USERS_STOP_SECONDS,
-        "--patience": options.patience_seconds,
-        "--exit-code-on-error": 0,
-        "--history": options.folder / HISTORY,
-        "--kinds": ",".join(options.kinds),
-        "--seed": options.seed,
-        "--shape": options.shape,
-    }
-    command = [sys.executable, "-m", "locust", "-f", str(_ROOT / "loadtests" / "locustfile.py"), "--headless"]
-    command += ["--only-summary", *(f"{name}={value}" for name, value in arguments.items())]
-    with (options.folder / "locust.log").open("wb") as log:
-        process = subprocess.Popen(
-            tethered(command), cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def _in_thread(work: Callable[[Callable[[], bool]], None]) -> Iterator[None]:
-    """Let it work beside us until we leave; what it raised is raised here then."""
-    stop = threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work(stop.is_set)
-        except Exception as error:  # whatever it was, it is raised in the thread that waits
-            failures.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if failures:
-        raise RuntimeError("A part of the test itself failed.") from failures[0]
-
-
-@contextmanager
-def _sampled(target: Target) -> Iterator[list[Sample]]:
-    """Note every few seconds what the deployment uses; a moment in which it can not be asked is left out."""
-    samples: list[Sample] = []
-    stop = threading.Event()
-
-    def sample() -> None:
-        while not stop.wait(SAMPLE_SECONDS):
-            with suppress(Exception):
-                samples.append(target.sample())
-
-    thread = threading.Thread(target=sample, daemon=True)
-    thread.start()
-    try:
-        yield samples
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _wait_for_counts(
@@ -254,16 +122,6 @@ def _wait_for_counts(
             break
         time.sleep(POLL_SECONDS)
     say(f"{time.monotonic() - begun:4.0f} s: {progress}")
-
-
-def _end_users(users: subprocess.Popen[bytes]) -> None:
-    users.terminate()
-    try:
-        code = users.wait(USERS_STOP_SECONDS + 30)
-    except subprocess.TimeoutExpired:
-        raise RuntimeError("The users did not end.") from None
-    if code:
-        raise RuntimeError("A journey of a user broke, or something else in locust: locust.log has the traceback.")
 
 
 def _look(options: Options, url: str, journal: Journal) -> None:

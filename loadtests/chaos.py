@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from loadtests.campaign import Options, run_campaign
+from loadtests.campaign import run_campaign
 from loadtests.mutants import MUTANTS
+from loadtests.options import Options
 from loadtests.plans import PLANS
 from loadtests.report import show, write_report
 from loadtests.targets.local import STORES

@@ -1,0 +1,59 @@
+"""What a kill at a known step says of the call that it hit, and when it says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loadtests.history import Event, Fault, FaultKind, Intent, Sent
+from loadtests.invariants import violations
+from tests.unit.forged import Timed, approval, chaos_run, rejection
+
+MIDDLE = ("before-effect", "after-effect", "before-settle")
+
+
+@pytest.fixture
+def run() -> Timed:
+    return chaos_run()
+
+
+def answers_what_was_left_begun(run: Timed) -> None:
+    run.answer(17.0, 18.0, "doubt", approval("wire-1"), intent=Intent.AGAIN, is_replay=True)
+
+
+@pytest.mark.parametrize("step", MIDDLE)
+def test_a_kill_between_begin_and_settle_leaves_the_call_begun(run: Timed, step: str) -> None:
+    answers_what_was_left_begun(run)
+    aimed = next(event for event in run.events if isinstance(event, Fault) and event.thread == "doubt")
+    run.events[run.events.index(aimed)] = replace(aimed, step=step)
+
+    assert [each.approval for each in violations(run.history, run.effects)] == ["wire-1"]
+
+
+@pytest.mark.parametrize("step", ["before-begin", "after-begin", "after-settle"])
+def test_a_kill_at_any_other_step_proves_nothing(run: Timed, step: str) -> None:
+    answers_what_was_left_begun(run)
+    aimed = next(event for event in run.events if isinstance(event, Fault) and event.thread == "doubt")
+    run.events[run.events.index(aimed)] = replace(aimed, step=step)
+
+    assert violations(run.history, run.effects) == []
+
+
+def test_a_freeze_in_the_middle_leaves_nothing_begun_for_good(run: Timed) -> None:
+    # "thawed" is frozen before its effect, which comes late and is answered: that is legal, and this is why.
+    frozen = next(event for event in run.events if isinstance(event, Fault) and event.thread == "thawed")
+    run.events = [_without_sibling(event) for event in run.events]
+    run.effects = [effect for effect in run.effects if effect.key != "pay-2"]
+    assert violations(run.history, run.effects) == []
+
+    run.events[run.events.index(frozen)] = replace(frozen, kind=FaultKind.KILL)
+    rules = {each.rule for each in violations(run.history, run.effects)}
+    assert rules == {"an unsafe call never runs again after a doubt"}
+
+
+def _without_sibling(event: Event) -> Event:
+    """Let the pause of "thawed" have one approved call alone, of which alone it is known how far it was."""
+    if isinstance(event, Sent) and event.thread == "thawed" and event.answers:
+        return replace(event, answers=(event.answers[0], rejection("pay-2")))
+    return event
