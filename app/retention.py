@@ -52,8 +52,9 @@ class Retention:
             except StoreError as error:
                 _log.warning("Purging failed: %s", type(error).__name__)
                 self._after = None
-            # A page that was full is followed by the next at once: otherwise more could end than is ever purged.
-            if self._after is None:
+            # A page that was full is followed by the next at once: otherwise more could end than is ever purged. Not
+            # when this host drains: nothing is looked at then, and it would do nothing else until it is killed.
+            if self._after is None or self._is_over():
                 await asyncio.sleep(self._pause_seconds)
 
     async def run_once(self) -> int:

@@ -187,6 +187,23 @@ async def test_a_draining_host_purges_nothing(hosts: Hosts) -> None:
     assert await purging.run_once() == 0
 
 
+@pytest.mark.timeout(30)
+async def test_a_host_that_drains_between_two_full_pages_does_other_things_as_well(hosts: Hosts) -> None:
+    for thread in ("t1", "t2"):
+        await pay(hosts, thread)
+    drain = Drain()
+    purging = Retention(hosts.a.stores, drain=drain, age_seconds=AT_ONCE_SECONDS, batch=1, pause_seconds=STILL_SECONDS)
+    assert await purging.run_once() == 1
+    drain.begin(STILL_SECONDS)
+
+    task = asyncio.create_task(purging.run())
+    # A loop that never waits would never let this go on.
+    await asyncio.sleep(0)
+
+    task.cancel()
+    assert await asyncio.gather(task, return_exceptions=True) != [None]
+
+
 async def test_a_thread_that_was_purged_can_be_used_again(hosts: Hosts, bank: Bank) -> None:
     await pay(hosts, "t")
     await retention(hosts.a.stores).run_once()
