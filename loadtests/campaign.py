@@ -70,6 +70,7 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
                 store_timeout_seconds=STORE_TIMEOUT_SECONDS,
             ),
             is_shared=options.stores != "mixed",
+            steps=options.steps,
             spared=options.spared,
         )
         journal.append(Began(time.time(), Phase.LOAD))

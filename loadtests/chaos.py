@@ -96,6 +96,7 @@ def mutants(
             seconds_max=seconds_max,
             seconds_min=seconds_max / 2,
             mutant=name,
+            steps=bug.steps,
             patience_seconds=12.0,
         )
         console.print(f"{name}: {bug.does}")

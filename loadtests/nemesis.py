@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deploy.waiting import wait_until
@@ -40,8 +40,8 @@ class Nemesis:
     """Carries out the strikes of a plan; one replica at least stays whole.
 
     `spared` is a replica that is struck by nothing but what strikes all: one that lives long shows what it leaks.
-
-    `is_shared`: the hosts keep threads and effects in one store, where a resume takes fewer steps.
+    `is_shared`: the hosts keep threads and effects in one store, where a resume takes fewer steps. `steps` are those it
+    aims at, if not at all of them.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Nemesis:
         durations: Durations | None = None,
         pace: Pace | None = None,
         is_shared: bool = True,
+        steps: Sequence[str] = (),
         spared: str = "",
     ) -> None:
         self._target = target
@@ -61,7 +62,7 @@ class Nemesis:
         self._orders = orders
         self._rng = rng
         self._pace = pace or Pace()
-        self._steps = resume_steps(is_shared=is_shared)
+        self._steps = tuple(steps) or resume_steps(is_shared=is_shared)
         self._breaking = Breaking(target, journal, durations or Durations())
         self._until: Callable[[], bool] = lambda: False
 

@@ -22,6 +22,7 @@ class Options:
     """What to run, and how much of it.
 
     It ends when all counts are reached and `seconds_min` are over, or at `seconds_max`; `mutant` is a deliberate bug.
+    `steps` are those at which the nemesis aims, if not at all of them.
     Who gets no answer for `patience_seconds` gives up, once in the load and once in the last look.
     `is_soak`: ended runs are kept for a short time only, so that the store's size can level off, and has to.
     """
@@ -38,6 +39,7 @@ class Options:
     shape: str = "steady"
     replicas: int = 4
     mutant: str = ""
+    steps: tuple[str, ...] = ()
     patience_seconds: float = 100.0
     is_soak: bool = False
 

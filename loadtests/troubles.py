@@ -13,7 +13,8 @@ from app.steps import Step
 from loadtests.history import Event, Exchange, Fault, FaultKind, Mended
 
 AFTERMATH_SECONDS = 15.0
-"""A fault fails for so long after it is mended: two leases of 6 s, until who was out of reach is heard again by all."""
+"""A freeze, a cut or a store's fault fails for so long after it is mended: two leases of 6 s, until who was out of reach
+is heard again by all."""
 UNREPLICATED_SECONDS = 3.0
 """What a Redis acknowledged so long before its failover may be lost: its replica follows asynchronously, on a busy
 machine by up to a second or two; whoever promotes it makes sure that it follows at all."""
@@ -44,8 +45,10 @@ class Troubles:
         """Find them. A fault of no kind, as machines have them, is never over."""
         found = sorted(_intervals(history), key=itemgetter(0))
         # A balancer that loads its configuration anew may cut a stream; no replica and no store notices.
-        causes = [(at, until) for at, until, kind in found if kind is not FaultKind.BALANCER_RELOAD]
-        latest = accumulate((until + AFTERMATH_SECONDS for _, until in causes), max)
+        causes = [
+            (at, _harmful_until(at, until, kind)) for at, until, kind in found if kind is not FaultKind.BALANCER_RELOAD
+        ]
+        latest = accumulate((until for _, until in causes), max)
         failovers = tuple((at, until) for at, until, kind in found if kind is FaultKind.FAILOVER)
         return cls(tuple(at for at, _ in causes), tuple(latest), failovers, _kills(history))
 
@@ -82,6 +85,16 @@ def _intervals(history: Sequence[Event]) -> Iterator[tuple[float, float, FaultKi
                 yield event.at, until, event.kind
             case _:
                 pass
+
+
+def _harmful_until(at: float, until: float, kind: FaultKind | None) -> float:
+    """Return until when a fault may leave a call in doubt that was approved no earlier.
+
+    Who was killed has done all harm by then; who was stopped, when it is gone. Others come back, and are late.
+    """
+    if kind is FaultKind.KILL:
+        return at
+    return until if kind is FaultKind.STOP else until + AFTERMATH_SECONDS
 
 
 def _kills(history: Sequence[Event]) -> dict[str, tuple[tuple[float, str], ...]]:

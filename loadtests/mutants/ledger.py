@@ -137,6 +137,7 @@ def _all_repeatable(stores: Stores) -> Stores:
 
 
 _TWICE = "at most one effect per approval"
+_IN_THE_EFFECT = ("after-effect", "before-settle")
 
 LEDGER_MUTANTS = (
     Mutant(
@@ -144,12 +145,14 @@ LEDGER_MUTANTS = (
         "That a call begins is written down when it is over.",
         (_TWICE, "an unsafe call never runs again after a doubt"),
         _effects(_BeginsAfter),
+        steps=_IN_THE_EFFECT,
     ),
     Mutant(
         "settle-dropped",
         "That a call has its result is acknowledged, and not written down.",
         ("a doubt has a cause",),
         _effects(_DropsSettle),
+        steps=("before-model", "after-model", "before-finish"),
     ),
     Mutant(
         "attempt-ignored",
@@ -158,11 +161,18 @@ LEDGER_MUTANTS = (
         _effects(_AnyAttempt),
         plan="freeze",
     ),
-    Mutant("ledger-off", "The ledger says yes to everything and keeps nothing.", (_TWICE,), around_stores(_off)),
+    Mutant(
+        "ledger-off",
+        "The ledger says yes to everything and keeps nothing.",
+        (_TWICE,),
+        around_stores(_off),
+        steps=_IN_THE_EFFECT,
+    ),
     Mutant(
         "unsafe-call-repeated",
         "A take-over makes an unsafe call again that had begun.",
         (_TWICE, "an unsafe call never runs again after a doubt"),
         around_stores(_all_repeatable),
+        steps=_IN_THE_EFFECT,
     ),
 )

@@ -16,7 +16,7 @@ from stores.ports import Stores
 class Mutant:
     """One bug. `does` says what is wrong; `rules` are the promises of which the checker has to see at least one broken.
 
-    `plan` names what the nemesis has to do so that the bug shows.
+    `plan` names what the nemesis has to do so that the bug shows, and `steps` where it aims, if not at all of them.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Mutant:
     rules: tuple[str, ...]
     put_in: Callable[[], None]
     plan: str = "kill-one"
+    steps: tuple[str, ...] = ()
 
 
 class Around:

@@ -127,6 +127,7 @@ THREAD_MUTANTS = (
         "The claim takes the decisions out of the record: a run that dies has used its answer up.",
         _LOST,
         _threads(_Spent),
+        steps=("after-claim", "before-model", "before-finish"),
     ),
     Mutant(
         "card-shown-before-it-is-stored",

@@ -14,12 +14,19 @@ def troubles(*events: Event) -> Troubles:
     return Troubles.of(events)
 
 
-def test_a_kill_at_random_explains_every_doubt_of_its_time() -> None:
+def test_a_kill_at_random_explains_the_doubts_of_what_was_approved_before_it() -> None:
     found = troubles(Fault(10.0, "host-1", kind=KILLED), Mended(12.0, "host-1", KILLED))
     assert found.explain_doubt("any", 5.0, 11.0)
-    assert found.explain_doubt("any", 12.0 + AFTERMATH_SECONDS, 40.0)
+    assert found.explain_doubt("any", 5.0, 60.0)
     assert not found.explain_doubt("any", 5.0, 9.0)
-    assert not found.explain_doubt("any", 13.0 + AFTERMATH_SECONDS, 40.0)
+    assert not found.explain_doubt("any", 11.0, 40.0)
+
+
+def test_a_freeze_explains_doubts_until_who_was_frozen_is_heard_again() -> None:
+    found = troubles(Fault(10.0, "host-1", kind=FaultKind.FREEZE), Mended(20.0, "host-1", FaultKind.FREEZE))
+    assert found.explain_doubt("any", 19.0, 21.0)
+    assert found.explain_doubt("any", 20.0 + AFTERMATH_SECONDS, 60.0)
+    assert not found.explain_doubt("any", 21.0 + AFTERMATH_SECONDS, 60.0)
 
 
 @pytest.mark.parametrize(
