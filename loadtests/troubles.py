@@ -13,8 +13,8 @@ from app.steps import Step
 from loadtests.history import Event, Exchange, Fault, FaultKind, Mended
 
 AFTERMATH_SECONDS = 15.0
-"""A freeze, a cut or a store's fault fails for so long after it is mended: two leases of 6 s, until who was out of reach
-is heard again by all."""
+"""A freeze, a cut or a store's fault fails for so long after it is mended: two leases of 6 s, until who was out of
+reach is heard again by all."""
 UNREPLICATED_SECONDS = 3.0
 """What a Redis acknowledged so long before its failover may be lost: its replica follows asynchronously, on a busy
 machine by up to a second or two; whoever promotes it makes sure that it follows at all."""
