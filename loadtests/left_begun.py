@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from app.steps import Step
 from loadtests.history import Event, Fault, FaultKind
 from loadtests.threads import Thread
-from stores.records import EffectKind
 
 AIMED_AT = frozenset({f"before-{Step.EFFECT}", f"after-{Step.EFFECT}", f"before-{Step.SETTLE}"})
 """Begun, and not settled: the process ended itself right there. (`after-begin` is passed also where the begin was
@@ -52,14 +51,11 @@ def _in_the_middle(fault: Fault) -> Iterator[tuple[str, float]]:
 
 
 def _only_call(thread: Thread, at: float) -> str | None:
-    """Return the call that a resume was about then, if its pause had one approved call, which is unsafe."""
-    approved = {
-        name: pause
+    """Return the call that a resume was about then, if one alone was approved and not known to be over."""
+    approved = [
+        name
         for name, pause in thread.pauses.items()
         if not any(thread.taken_at.get(each, at) < at for each in pause)
         and any(each.sent.at < at for _, each in thread.approvals([name]))
-    }
-    if len(approved) != 1:
-        return None
-    [name] = approved
-    return name if thread.cards[name].kind is EffectKind.UNSAFE else None
+    ]
+    return approved[0] if len(approved) == 1 else None

@@ -56,13 +56,13 @@ class Thread:
     def has_nothing_open(self, each: Exchange) -> bool:
         """Whether every call had ended, as a client knew, when this was sent.
 
-        A run whose end nobody was told may have asked for more. Where runs have no ids nobody can tell, and none has.
+        A run whose end nobody was told may have asked for more. Where runs have no ids, none has.
         """
         if not all(self.is_ended(name, each.sent.at) for name in self.cards):
             return False
         told = {other.sent.run for other in self.exchanges if other.replied.is_finished}
         return not any(
-            other.sent.at < each.replied.at and other.sent.run not in {"", *told} and not _has_asked_nothing(other)
+            other.sent.at < each.replied.at and other.sent.run not in told and not _has_asked_nothing(other)
             for other in self.exchanges
         )
 

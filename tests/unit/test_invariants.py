@@ -218,6 +218,7 @@ def says_that_it_is_open_after_its_end(forged: Forged) -> None:
 
 
 def demands_an_answer_where_all_are_given(forged: Forged) -> None:
+    forged.send("no", is_cut=True)
     forged.send("no", code=REQUIRED)
 
 

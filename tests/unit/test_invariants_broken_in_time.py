@@ -10,7 +10,7 @@ import pytest
 from loadtests.history import FaultKind, Intent
 from loadtests.invariants import REPLY_RULES, RULES, violations
 from loadtests.left_begun import ON_ITS_WAY_SECONDS
-from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS
+from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, REQUIRED
 from loadtests.troubles import AFTERMATH_SECONDS
 from tests.unit import test_invariants
 from tests.unit import test_invariants_in_time as legal
@@ -95,6 +95,10 @@ def is_rejected_after_it_expired(run: Timed) -> None:
 
 def shows_a_card_again_in_a_run_that_is_repeated(run: Timed) -> None:
     run.send(37.0, 37.5, "two", intent=Intent.AGAIN, is_replay=True, is_paused=True, cards=(card("refund-4"),))
+
+
+def demands_an_answer_where_nothing_is_open(run: Timed) -> None:
+    run.refuse(40.0, 40.5, "attacked", code=REQUIRED, intent=Intent.ASK)
 
 
 def wipes_a_card_when_it_is_looked_at(run: Timed) -> None:
@@ -193,6 +197,7 @@ BROKEN = [
     (is_in_doubt_after_its_answer, "wire-2", "what was decided stays decided"),
     (is_rejected_after_it_expired, "pay-3", "what was decided stays decided"),
     (shows_a_card_again_in_a_run_that_is_repeated, "refund-4", "no pause without an open question"),
+    (demands_an_answer_where_nothing_is_open, "pay-5", "no pause without an open question"),
     (wipes_a_card_when_it_is_looked_at, "refund-4", "nothing acknowledged is lost"),
     (conflicts_with_nothing, "pay-6", "a conflict has another decision"),
     (conflicts_with_what_is_sent_later, "pay-6", "a conflict has another decision"),

@@ -8,6 +8,7 @@ import pytest
 
 from loadtests.history import Event, Fault, FaultKind, Intent, Sent
 from loadtests.invariants import violations
+from loadtests.threads import IN_DOUBT, NOT_FOUND
 from tests.unit.forged import Timed, approval, chaos_run, rejection
 
 MIDDLE = ("before-effect", "after-effect", "before-settle")
@@ -36,6 +37,41 @@ def test_a_kill_at_any_other_step_proves_nothing(run: Timed, step: str) -> None:
     answers_what_was_left_begun(run)
     aimed = next(event for event in run.events if isinstance(event, Fault) and event.thread == "doubt")
     run.events[run.events.index(aimed)] = replace(aimed, step=step)
+
+    assert violations(run.history, run.effects) == []
+
+
+def test_a_pause_that_was_over_before_the_kill_was_not_hit_by_it(run: Timed) -> None:
+    run.show(5.0, 6.0, "doubt", "pay-6")
+    run.answer(7.0, 8.0, "doubt", rejection("pay-6"))
+    run.cut(6.5, 7.5, "doubt", approval("pay-6"))
+    answers_what_was_left_begun(run)
+
+    assert {each.approval for each in violations(run.history, run.effects)} == {"wire-1"}
+
+
+def test_what_was_approved_after_the_kill_was_not_hit_by_it(run: Timed) -> None:
+    answers_what_was_left_begun(run)
+    run.show(18.5, 19.0, "doubt", "pay-6")
+    run.answer(19.5, 20.0, "doubt", approval("pay-6"))
+    run.happen(19.7, "pay-6")
+
+    assert {each.approval for each in violations(run.history, run.effects)} == {"wire-1"}
+
+
+def test_an_intruder_in_a_thread_of_the_same_name_hides_nothing(run: Timed) -> None:
+    run.refuse(12.0, 12.2, "doubt", approval("wire-1"), code=NOT_FOUND, intent=Intent.INTRUDE, scope="mallory")
+    answers_what_was_left_begun(run)
+
+    assert {each.approval for each in violations(run.history, run.effects)} == {"wire-1"}
+
+
+def test_what_a_killed_replica_had_sent_may_still_arrive(run: Timed) -> None:
+    run.show(5.0, 6.0, "else", "wire-6")
+    run.cut(7.0, 8.0, "else", approval("wire-6"))
+    run.fail(7.5, 9.0, FaultKind.KILL, elsewhere=(("else", "before-effect"),), step="before-claim", thread="two")
+    run.happen(7.6, "wire-6")
+    run.refuse(16.0, 17.0, "else", approval("wire-6"), code=IN_DOUBT)
 
     assert violations(run.history, run.effects) == []
 
