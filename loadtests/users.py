@@ -160,7 +160,8 @@ class Latecomer(Person):
 class Attacker(Person):
     """Answers what was asked of nobody, or of somebody else."""
 
-    weight = 1
+    # One, however few users there are: it is what the others are for.
+    fixed_count = 1
 
     @task
     def attack(self) -> None:
