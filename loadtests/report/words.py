@@ -15,7 +15,7 @@ MEANING = (
 LIMITS = (
     "It does not mean that unsafe tools run exactly once, or that tools which nobody approves do: those may run again. "
     "And it speaks of what was tried: these stores, these faults, this load, on one machine. What no client could have "
-    "noticed and the bank did not count, nobody judged."
+    "noticed and the bank did not count, nobody judged. What the rules do not see yet is listed in loadtests/README.md."
 )
 _GENERAL = "the approval's and its thread's lines in history.jsonl"
 
@@ -59,7 +59,7 @@ def sentence(verdict: Verdict) -> str:
         return f"{broken} broken, {_number(len(verdict.violations), 'time')} in all. Tried: {tried}."
     if verdict.shortfalls:
         return f"Nothing was seen broken, but too little was tried to say that nothing is: {tried}."
-    return f"{tried}: no second effect, no lost answer, no untrue reply."
+    return f"{tried}: no rule was seen broken."
 
 
 def _tried(counts: Counts) -> str:
