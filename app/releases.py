@@ -77,6 +77,8 @@ class Releases:
         if claim is not None and claim.attempt == attempt:
             run = await self._stores.threads.outcome(key, run_id=claim.run_id)
             await self._drop_claim(key, loaded.record, run, let_go, loaded.now)
+        else:
+            await self._free_after_all(key, attempt)
 
     async def _drop_claim(self, key: ThreadKey, record: Record, run: Run | None, let_go: LetGo, now: float) -> None:
         assert record.claim is not None, "only a claimed record is released"
@@ -96,6 +98,16 @@ class Releases:
         await self._on_step(f"after-{Step.RELEASE}", key)
         if isinstance(saved, Saved):
             self._metrics.changed(record, released)
+        else:
+            await self._free_after_all(key, record.claim.attempt)
+
+    async def _free_after_all(self, key: ThreadKey, attempt: str) -> None:
+        """Let go of the rows whose claim is gone already: who named a call in doubt dropped the claim, and no row.
+
+        Else they would be held until their time is over, by a process that lives and has no run for them.
+        """
+        if self._stores.shared:
+            await self._stores.effects.free(key, attempt=attempt)
 
     async def _free(self, key: ThreadKey, attempt: str, let_go: LetGo) -> None:
         """Let go of the rows before the record, where they are two stores; where they are one, it is one write."""
