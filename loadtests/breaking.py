@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
-from loadtests.history import Fault, FaultKind, Mended
+import psutil
+
+from deploy.waiting import wait_gone
+from loadtests.history import Fault, FaultKind
 from loadtests.journal import Journal
 from loadtests.mending import Mending
 from loadtests.orders import Hit
@@ -51,22 +55,22 @@ class Breaking:
     def break_replicas(self, kind: FaultKind, *replicas: str) -> None:
         """Kill, freeze, cut off or stop them, before any of them is mended."""
         for replica in replicas:
-            # Written before it happens: whatever comes of it comes later.
-            self._journal.append(Fault(time.time(), replica, kind=kind))
+            self.mending.note(kind, replica)
             match kind:
                 case FaultKind.KILL:
-                    self._target.kill(replica)
+                    self._do(kind, replica, partial(self._target.kill, replica))
                 case FaultKind.FREEZE:
-                    self._target.freeze(replica)
+                    self._do(kind, replica, partial(self._target.freeze, replica))
                 case FaultKind.CUT:
-                    self._target.cut(replica)
+                    self._do(kind, replica, partial(self._target.cut, replica))
                 case _:
-                    assert kind is FaultKind.STOP, kind
+                    assert kind is FaultKind.STOP, kind  # done where it is mended
         for replica in replicas:
             self._mend_later(kind, replica)
 
     def was_hit(self, hit: Hit, kind: FaultKind) -> None:
-        """Follow an order that was carried out."""
+        """Follow an order that was carried out. Raises TimeoutError if the replica does not die or stop of it."""
+        self.mending.note(kind, hit.replica)
         fault = Fault(
             hit.at,
             hit.replica,
@@ -76,28 +80,33 @@ class Breaking:
             elsewhere=hit.elsewhere,
             is_resume=hit.is_resume,
         )
-        self._journal.append(fault)
-        if kind is FaultKind.FREEZE:
-            # It logs its hit first and stops then: thawed in between, it would stay frozen for good.
-            self._target.freeze(hit.replica)
+        # It logs its hit first and sends itself the signal then, on a busy machine some time later.
+        try:
+            if kind is FaultKind.FREEZE:
+                # Thawed in between, it would stay frozen for good.
+                self._target.freeze(hit.replica)
+            else:
+                _wait_gone(hit.pid)
+        finally:
+            self._journal.append(replace(fault, done_at=time.time()))
         self._mend_later(kind, hit.replica)
 
     def break_all(self, kind: FaultKind) -> None:
         """Break what all replicas use: restart, fail over or slow down the store, or reload the load balancer."""
-        self._journal.append(Fault(time.time(), "", kind=kind))
+        self.mending.note(kind, "")
         match kind:
             case FaultKind.SLOW_STORE:
-                self._target.slow_store(self._durations.slow_store_seconds)
+                self._do(kind, "", partial(self._target.slow_store, self._durations.slow_store_seconds))
                 self._mend(kind, "", partial(self._target.slow_store, 0.0), self._durations.slow_seconds)
                 return
             case FaultKind.STORE_RESTART:
-                self._target.restart_store()
+                self._do(kind, "", self._target.restart_store)
             case FaultKind.FAILOVER:
-                self._target.fail_over()
+                self._do(kind, "", self._target.fail_over)
             case _:
                 assert kind is FaultKind.BALANCER_RELOAD, kind
-                self._target.reload_balancer()
-        self._journal.append(Mended(time.time(), "", kind))
+                self._do(kind, "", self._target.reload_balancer)
+        self.mending.write_end(kind, "")
 
     def mend_all(self) -> None:
         """Mend what is broken, and what may have been left half done. Raises what a mending has raised."""
@@ -113,6 +122,14 @@ class Breaking:
                 target.slow_store(0.0)
             for replica in replicas:
                 target.start(replica)
+
+    def _do(self, kind: FaultKind, replica: str, fault: Callable[[], None]) -> None:
+        """Let a fault happen and write down between which times it did; also if it raised, since it may have then."""
+        at = time.time()
+        try:
+            fault()
+        finally:
+            self._journal.append(Fault(at, replica, kind=kind, done_at=time.time()))
 
     def _mend_later(self, kind: FaultKind, replica: str) -> None:
         match kind:
@@ -130,9 +147,15 @@ class Breaking:
         self.mending.begin(kind, replica, mend, after_seconds=after_seconds)
 
     def _stop_and_start(self, replica: str) -> None:
-        self._target.stop(replica)
+        self._do(FaultKind.STOP, replica, partial(self._target.stop, replica))
         self._target.start(replica)
 
     def _heal(self, replica: str) -> None:
         self._target.heal(replica)
         self._target.start(replica)
+
+
+def _wait_gone(pid: int) -> None:
+    """Wait until a process of this machine has ended, whoever starts it anew as another one."""
+    with suppress(psutil.NoSuchProcess):
+        wait_gone([psutil.Process(pid)])

@@ -22,15 +22,37 @@ class Mending:
         self._journal = journal
         self._is_ending = threading.Event()
         self._broken: Counter[tuple[FaultKind, str]] = Counter()
+        self._unwritten: Counter[tuple[FaultKind, str]] = Counter()
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(AT_ONCE_MAX, "mending")
         self._work: list[Future[None]] = []
 
-    def begin(self, kind: FaultKind, replica: str, mend: Callable[[], object], *, after_seconds: float = 0.0) -> None:
-        """Mend a fault after so many seconds, or as soon as all has to be mended. `mend` blocks until it is over."""
+    def note(self, kind: FaultKind, replica: str) -> None:
+        """Have a fault count as not over from now on: call it right before the fault happens."""
         with self._lock:
             self._broken[kind, replica] += 1
+
+    def begin(self, kind: FaultKind, replica: str, mend: Callable[[], object], *, after_seconds: float = 0.0) -> None:
+        """Mend a fault that was noted, after so many seconds, or as soon as all has to be mended.
+
+        `mend` blocks until it is over.
+        """
         self._work.append(self._workers.submit(self._mend, kind, replica, mend, after_seconds))
+
+    def write_end(self, kind: FaultKind, replica: str) -> None:
+        """Write down that a fault that was noted is over; if it happened again meanwhile, not before that is over too.
+
+        Else a replica that was seen ready, and was killed again at once, would be written down as mended after that.
+        """
+        with self._lock:
+            self._unwritten[kind, replica] += 1
+            self._broken[kind, replica] -= 1
+            if self._broken[kind, replica]:
+                return
+            del self._broken[kind, replica]
+            at = time.time()
+            for _ in range(self._unwritten.pop((kind, replica))):
+                self._journal.append(Mended(at, replica, kind))
 
     def is_broken(self, kind: FaultKind) -> bool:
         """Whether a fault of this kind is not over."""
@@ -57,7 +79,4 @@ class Mending:
     def _mend(self, kind: FaultKind, replica: str, mend: Callable[[], object], after_seconds: float) -> None:
         self._is_ending.wait(after_seconds)
         mend()
-        self._journal.append(Mended(time.time(), replica, kind))
-        with self._lock:
-            self._broken[kind, replica] -= 1
-            self._broken += Counter()  # what is at zero goes
+        self.write_end(kind, replica)

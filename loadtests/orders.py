@@ -22,7 +22,8 @@ _ANY = "any"
 class Hit:
     """A replica that was killed or frozen, when a run of this thread took this step; `is_resume`: that run is one.
 
-    `elsewhere` are the other resumes that it had in progress: the thread of each, and the step it took last.
+    `elsewhere` are the other resumes that it had in progress: the thread of each, and the step it took last. `pid` is
+    the process that it was.
     """
 
     at: float
@@ -31,6 +32,7 @@ class Hit:
     replica: str
     is_resume: bool
     elsewhere: tuple[tuple[str, str], ...]
+    pid: int
 
 
 class Orders:
@@ -74,8 +76,9 @@ class Orders:
         if number is None:
             return
         replica = os.environ["AGUI_REPLICA_NAME"]
-        self._log(Hit(time.time(), thread_id, step, replica, is_resume, self._resumes.others(run)))
-        os.kill(os.getpid(), number)
+        pid = os.getpid()
+        self._log(Hit(time.time(), thread_id, step, replica, is_resume, self._resumes.others(run), pid))
+        os.kill(pid, number)
 
     def hits(self) -> list[Hit]:
         """Return the orders that were carried out, oldest first."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -41,6 +42,16 @@ asyncio.run(main())
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A fault as the target itself did it, and the times between which it did."""
+
+    kind: FaultKind
+    replica: str
+    from_at: float
+    until_at: float
+
+
 class SmallTarget:
     """Keeps one process per replica; who waits for one that has ended starts it again. Its store never restarts."""
 
@@ -52,14 +63,17 @@ class SmallTarget:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._locks = {replica: threading.Lock() for replica in replicas}
         self.replicas = replicas
+        self.done: list[Done] = []
 
     def kill(self, replica: str) -> None:
-        self._processes[replica].kill()
-        self._processes[replica].wait()
+        with self._noted(FaultKind.KILL, replica):
+            self._processes[replica].kill()
+            self._processes[replica].wait()
 
     def stop(self, replica: str) -> None:
-        self._processes[replica].terminate()
-        self._processes[replica].wait()
+        with self._noted(FaultKind.STOP, replica):
+            self._processes[replica].terminate()
+            self._processes[replica].wait()
 
     def start(self, replica: str) -> None:
         """Wait until it carries out a resume, anew: one that is about to die of an order does not."""
@@ -67,8 +81,9 @@ class SmallTarget:
         wait_until(lambda: self._is_alive(replica) and self._served(replica) != before, f"{replica} serves", 60)
 
     def freeze(self, replica: str) -> None:
-        self._processes[replica].send_signal(signal.SIGSTOP)
-        wait_until(lambda: self.state(replica) == psutil.STATUS_STOPPED, f"{replica} is frozen")
+        with self._noted(FaultKind.FREEZE, replica):
+            self._processes[replica].send_signal(signal.SIGSTOP)
+            wait_until(lambda: self.state(replica) == psutil.STATUS_STOPPED, f"{replica} is frozen")
 
     def thaw(self, replica: str) -> None:
         self._processes[replica].send_signal(signal.SIGCONT)
@@ -93,6 +108,12 @@ class SmallTarget:
 
     def sample(self) -> Sample:
         return Sample(time.time(), {}, 0, 0)
+
+    @contextmanager
+    def _noted(self, kind: FaultKind, replica: str) -> Iterator[None]:
+        from_at = time.time()
+        yield
+        self.done.append(Done(kind, replica, from_at, time.time()))
 
     def _is_alive(self, replica: str) -> bool:
         """Start it, if it has ended."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from loadtests.mending import Mending
 from loadtests.nemesis import Nemesis, Pace
 from loadtests.orders import HITS, Orders
 from loadtests.plans import PLANS, Plan, Strike
+from tests.replicas.fault_lines import broken_at_once_max, ended, faults, mended_before_done
 from tests.replicas.small_target import SmallTarget, small_target
 
 NOT_SOON = Durations(freeze_seconds=3600)
@@ -73,11 +73,8 @@ def target(folder: Path) -> Iterator[SmallTarget]:
 
 @pytest.fixture
 def arena(target: SmallTarget, folder: Path, tmp_path: Path) -> Arena:
+    target.done.clear()
     return Arena(target, folder / "orders", tmp_path / "history.jsonl")
-
-
-def faults(history: Sequence[Event], kind: FaultKind | None = None) -> list[Fault]:
-    return [event for event in history if isinstance(event, Fault) and kind in (None, event.kind)]
 
 
 def so_many(count: int) -> Callable[[Sequence[Event]], bool]:
@@ -88,28 +85,12 @@ def own(*strikes: Strike) -> Plan:
     return Plan("own", frozenset(strike.kind for strike in strikes), lambda _ground, _rng: iter(strikes))
 
 
-def broken_at_once_max(history: Sequence[Event]) -> int:
-    """Return how many replicas were dead, starting or frozen at the worst moment."""
-    broken: Counter[str] = Counter()
-    worst = 0
-    for event in history:
-        if isinstance(event, Fault | Mended):
-            broken[event.replica] += 1 if isinstance(event, Fault) else -1
-            worst = max(worst, len(+broken))
-    return worst
-
-
-def ended(history: Sequence[Event]) -> bool:
-    """Whether every fault is followed by its end."""
-    mended = Counter((event.kind, event.replica) for event in history if isinstance(event, Mended))
-    return mended == Counter((fault.kind, fault.replica) for fault in faults(history))
-
-
 def test_kills_hit_resumes_in_progress_and_one_replica_is_always_spared(arena: Arena) -> None:
     history = arena.run(PLANS["kill-one"], so_many(10))
 
     aimed = [fault for fault in faults(history, FaultKind.KILL) if fault.step]
     assert len(aimed) >= 5
+    assert all(fault.done_at is not None and fault.done_at > fault.at for fault in faults(history))
     assert all(fault.is_resume and fault.thread and fault.replica for fault in aimed)
     assert broken_at_once_max(history) <= 2
     assert ended(history)
@@ -120,6 +101,13 @@ def test_a_frozen_replica_is_thawed_after_its_time(arena: Arena) -> None:
     history = arena.run(PLANS["freeze"], so_many(4))
 
     assert {fault.kind for fault in faults(history)} == {FaultKind.FREEZE}
+    assert all(
+        any(
+            each.replica == fault.replica and fault.at <= each.from_at <= each.until_at <= (fault.done_at or 0.0)
+            for each in arena.target.done
+        )
+        for fault in faults(history)
+    )
     assert ended(history)
     assert arena.is_quiet()
 
@@ -131,6 +119,24 @@ def test_whoever_is_struck_at_random_one_replica_is_always_spared(arena: Arena) 
     assert len(faults(history)) == 3 * (1 + 1 + 1 + 2)
     assert broken_at_once_max(history) == 2
     assert arena.is_quiet()
+
+
+def test_a_fault_is_written_down_with_the_times_between_which_it_was_done(arena: Arena) -> None:
+    kill, majority = Strike(FaultKind.KILL), Strike(FaultKind.KILL, spares_one=True)
+    freeze, stop = Strike(FaultKind.FREEZE), Strike(FaultKind.STOP)
+    history = arena.run(own(*[freeze, kill, kill, stop, majority] * 3), lambda _: False)
+
+    for kind in (FaultKind.FREEZE, FaultKind.KILL, FaultKind.STOP):
+        for replica in arena.target.replicas:
+            written = [fault for fault in faults(history, kind) if fault.replica == replica]
+            done = [each for each in arena.target.done if (each.kind, each.replica) == (kind, replica)]
+            assert len(written) == len(done)
+            for fault, each in zip(written, done, strict=True):
+                assert fault.done_at is not None
+                assert fault.at <= each.from_at <= each.until_at <= fault.done_at
+    assert len(faults(history)) == 3 * (1 + 1 + 1 + 1 + 2)
+    assert mended_before_done(history) == []
+    assert ended(history)
 
 
 def test_a_majority_dies_at_once_and_is_back_before_it_dies_again(arena: Arena) -> None:
@@ -170,11 +176,16 @@ def test_a_strike_that_raises_leaves_nothing_broken(arena: Arena) -> None:
     with pytest.raises(TimeoutError, match="store does not start"):
         arena.run(plan, lambda _: False, durations=NOT_SOON)
 
+    history = read_history(arena.history)
+    [restart] = faults(history, FaultKind.STORE_RESTART)
+    assert restart.done_at is not None, "it may have happened"
+    assert FaultKind.STORE_RESTART not in {event.kind for event in history if isinstance(event, Mended)}
     assert arena.is_quiet()
 
 
 def test_what_does_not_come_back_ends_it(arena: Arena, tmp_path: Path) -> None:
     mending = Mending(Journal(tmp_path / "own.jsonl"))
+    mending.note(FaultKind.STOP, "host-1")
     mending.begin(FaultKind.STOP, "host-1", arena.target.restart_store)
     wait_until(lambda: mending.has_failed, "it is known that it failed")
 

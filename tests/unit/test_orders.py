@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -169,7 +170,7 @@ async def test_hits_are_read_by_whoever_else_has_the_folder(orders: Orders, tmp_
         assert len(nemesis.hits()) == number + 1
 
     [hit, _] = nemesis.hits()
-    assert hit == Hit(hit.at, "thread-0", "after-claim", "host-1", True, ())
+    assert hit == Hit(hit.at, "thread-0", "after-claim", "host-1", True, (), os.getpid())
 
 
 async def test_any_thread_id_can_have_an_order(orders: Orders) -> None:
