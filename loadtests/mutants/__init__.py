@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from loadtests.mutants.ledger import LEDGER_MUTANTS
 from loadtests.mutants.mutant import Mutant
@@ -16,9 +17,13 @@ MUTANTS: dict[str, Mutant] = {each.name: each for each in (*THREAD_MUTANTS, *LED
 _log = logging.getLogger(__name__)
 
 
-def put_in(name: str) -> None:
-    """Break this very process, for good, before its host is built. Raises ValueError for a name that is unknown."""
+def put_in(name: str, *, put: Callable[[object, str, object], None] = setattr) -> None:
+    """Break this very process before its host is built, for good. Raises ValueError for a name that is unknown.
+
+    `put` does it otherwise: a test that wants to undo it has a `setattr` of its own.
+    """
     if name not in MUTANTS:
         raise ValueError(f"No deliberate bug is called '{name}'; there are {', '.join(MUTANTS)}.")
     _log.warning("This host has a deliberate bug: %s", name)
-    MUTANTS[name].put_in()
+    for owner, attribute, replacement in MUTANTS[name].replacements():
+        put(owner, attribute, replacement)

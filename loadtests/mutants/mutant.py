@@ -11,18 +11,24 @@ import app.main
 from stores.options import StoreOptions
 from stores.ports import Stores
 
+Replacement = tuple[object, str, object]
+"""Whose attribute, which, and what takes its place."""
+IN_THE_EFFECT = ("after-effect", "before-settle")
+"""Where a call has had its effect, and nobody but its replica knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug. `does` says what is wrong; `rules` are the promises of which the checker has to see at least one broken.
+    """One bug. `does` says what is wrong; `rules` are the promises that it breaks: one at least has to be seen broken.
 
-    `plan` names what the nemesis has to do so that the bug shows, and `steps` where it aims, if not at all of them.
+    `replacements` says what the bug takes the place of. `plan` names what the nemesis has to do so that it shows, and
+    `steps` where it aims, if not at all of them.
     """
 
     name: str
     does: str
     rules: tuple[str, ...]
-    put_in: Callable[[], None]
+    replacements: Callable[[], tuple[Replacement, ...]]
     plan: str = "kill-one"
     steps: tuple[str, ...] = ()
 
@@ -37,10 +43,10 @@ class Around:
         return getattr(self.inner, name)
 
 
-def around_stores(change: Callable[[Stores], Stores]) -> Callable[[], None]:
+def around_stores(change: Callable[[Stores], Stores]) -> Callable[[], tuple[Replacement, ...]]:
     """Return what lets this process open stores that are changed so."""
 
-    def put_in() -> None:
+    def replacements() -> tuple[Replacement, ...]:
         honest = app.main.open_stores  # type: ignore[attr-defined]  # what it imported is what it calls
 
         @asynccontextmanager
@@ -48,6 +54,6 @@ def around_stores(change: Callable[[Stores], Stores]) -> Callable[[], None]:
             async with honest(options) as stores:
                 yield change(stores)
 
-        app.main.open_stores = open_stores  # type: ignore[attr-defined]
+        return ((app.main, "open_stores", open_stores),)
 
-    return put_in
+    return replacements

@@ -16,15 +16,16 @@ import app.pairing
 import app.runner
 import app.wire
 from app.answers import Entry, approval_digest
-from app.errors import Refusal
+from app.errors import MEANINGS, Refusal
 from app.replicas import Replica
 from app.tools import EffectCall
 from loadtests.banked import WIRE
-from loadtests.mutants.mutant import Mutant
-from stores.records import Decision, Json, OccurrenceState, Run, Verdict
+from loadtests.mutants.mutant import IN_THE_EFFECT, Mutant, Replacement
+from stores.ports import Stores
+from stores.records import Decision, Json, OccurrenceState, Run, ThreadKey, Verdict
 
 
-def _calls_again() -> None:
+def _calls_again() -> tuple[Replacement, ...]:
     honest = app.wire.replay
 
     async def replay(run: Run, *arguments: Any, **named: Any) -> Any:
@@ -34,28 +35,28 @@ def _calls_again() -> None:
                     await bank.post("/wires", content=outcome.decision.arguments, headers=_JSON)
         return await honest(run, *arguments, **named)
 
-    app.wire.replay = replay
+    return ((app.wire, "replay", replay),)
 
 
-def _nobody_lives() -> None:
+def _nobody_lives() -> tuple[Replacement, ...]:
     async def dead(self: Replica, holders: Collection[str]) -> frozenset[str]:
         return frozenset(holders) - {self.holder}
 
     async def alive(self: Replica) -> frozenset[str]:
         return frozenset({self.holder})
 
-    Replica.dead, Replica.alive = dead, alive  # type: ignore[method-assign]
+    return ((Replica, "dead", dead), (Replica, "alive", alive))
 
 
-def _new_key_each_time() -> None:
-    app.effects.EffectCall = partial(_with_new_key, app.effects.EffectCall)  # type: ignore[attr-defined, assignment]
+def _new_key_each_time() -> tuple[Replacement, ...]:
+    return ((app.effects, "EffectCall", partial(_with_new_key, EffectCall)),)
 
 
 def _with_new_key(honest: type[EffectCall], key: str, *rest: Any) -> EffectCall:
     return honest(f"{key}-{uuid4().hex[:6]}", *rest)
 
 
-def _approves_rejections() -> None:
+def _approves_rejections() -> tuple[Replacement, ...]:
     honest = app.answers.decide
 
     def decide(entry: Entry, *, tool: str, arguments: str, takes_rules: bool = False) -> Decision | Refusal:
@@ -64,21 +65,21 @@ def _approves_rejections() -> None:
             return Decision(Verdict.APPROVE, arguments, approval_digest(tool, arguments))
         return decision
 
-    app.pairing.decide = decide  # type: ignore[attr-defined]  # what it imported is what it calls
+    return ((app.pairing, "decide", decide),)
 
 
-def _ignores_edits() -> None:
+def _ignores_edits() -> tuple[Replacement, ...]:
     def edited(entry: Entry, payload: Json, shown: Json) -> Json | Refusal:
         return shown
 
-    app.answers._edited = edited  # noqa: SLF001  # a deliberate bug goes where no door is
+    return ((app.answers, "_edited", edited),)
 
 
-def _is_always_sure() -> None:
-    async def is_definite(*_arguments: Any, **_named: Any) -> bool:
-        return True
+def _is_always_sure() -> tuple[Replacement, ...]:
+    async def is_definite(_stores: Stores, _key: ThreadKey, refusal: Refusal, **_named: Any) -> bool:
+        return MEANINGS[refusal.code].can_be_definite
 
-    app.runner.is_definite = is_definite  # type: ignore[attr-defined]  # what it imported is what it calls
+    return ((app.runner, "is_definite", is_definite),)
 
 
 _JSON = {"content-type": "application/json"}
@@ -101,8 +102,9 @@ RULE_MUTANTS = (
     Mutant(
         "key-new-per-attempt",
         "The far side gets another idempotency key at each try.",
-        ("no effect without an approval",),
+        ("at most one effect per approval",),
         _new_key_each_time,
+        steps=IN_THE_EFFECT,
     ),
     Mutant(
         "rejection-executed",
@@ -113,13 +115,13 @@ RULE_MUTANTS = (
     Mutant(
         "edited-arguments-ignored",
         "The call is made as it was shown, not as it was approved.",
-        ("executed arguments are the approved ones", "an answered approval has its effect"),
+        ("executed arguments are the approved ones",),
         _ignores_edits,
     ),
     Mutant(
         "refusal-that-lies",
-        "Every refusal says that nothing happened.",
-        ("a definite refusal has no effect", "a doubt has a cause"),
+        "Every refusal that can say that nothing happened says so, and asks nobody.",
+        ("a definite refusal has no effect",),
         _is_always_sure,
     ),
 )

@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from loadtests.mutants.mutant import Around, Mutant, around_stores
+from loadtests.mutants.mutant import Around, Mutant, Replacement, around_stores
 from stores.ports import Change, Loaded, Lost, NotReserved, Saved, Stores
 from stores.records import OccurrenceState, Record, Scope, ThreadKey
 
 _TRIES_MAX = 3
-_LATE_SECONDS = 3.0
+LATE_SECONDS = 3.0
+"""So much later a pause is written that is said to be stored."""
 _HOUR = 3600.0
 
 
-def _threads(around: Callable[[Any], Any]) -> Callable[[], None]:
+def _threads(around: Callable[[Any], Any]) -> Callable[[], tuple[Replacement, ...]]:
     return around_stores(lambda stores: replace(stores, threads=around(stores.threads)))
 
 
@@ -69,7 +70,7 @@ class _WrittenLater(Around):
         return Saved(replace(change.expected, generation=change.expected.generation + 1, write_id=change.write_id))
 
     async def _save_later(self, key: ThreadKey, change: Change) -> None:
-        await asyncio.sleep(_LATE_SECONDS)
+        await asyncio.sleep(LATE_SECONDS)
         await self.inner.save(key, change=change)
 
 
@@ -107,7 +108,8 @@ def _is_pending(record: Record) -> bool:
     return any(each.state is OccurrenceState.PENDING for each in record.occurrences)
 
 
-_LOST = ("nothing acknowledged is lost", "every answer comes to its end in time")
+_LOST = "nothing acknowledged is lost"
+_NO_END = "every answer comes to its end in time"
 
 THREAD_MUTANTS = (
     Mutant(
@@ -119,20 +121,20 @@ THREAD_MUTANTS = (
     Mutant(
         "interrupt-wiped-on-hydrate",
         "Loading the page takes the pause out of the record.",
-        _LOST,
+        (_LOST, _NO_END),
         _threads(_WipedWhenRead),
     ),
     Mutant(
         "decision-spent-by-the-claim",
         "The claim takes the decisions out of the record: a run that dies has used its answer up.",
-        _LOST,
+        (_LOST, _NO_END),
         _threads(_Spent),
         steps=("after-claim", "before-model", "before-finish"),
     ),
     Mutant(
         "card-shown-before-it-is-stored",
         "A pause is acknowledged, and written three seconds later.",
-        _LOST,
+        (_LOST,),
         _threads(_WrittenLater),
     ),
     Mutant(

@@ -20,7 +20,7 @@ _REFUND = re.compile(r"demo_refunds: \(\d+, '([^']+)', '([^']+)'")
 
 
 class Recorder:
-    """What clients sent and were told, in order; an effect is noted before the next thing is sent."""
+    """What clients sent and were told, in order; an effect is noted before the next thing is sent or told."""
 
     def __init__(self, bank: FarSide, world: World, prefix: str) -> None:
         self.events: list[Event] = []
@@ -47,6 +47,7 @@ class Recorder:
             is_dead = living.pulse in (Pulse.DEAD, Pulse.GONE)
         if is_dead:
             return None
+        await self._count()
         reply = replied(request, Reply(response.status_code, "", read_answer(response, body).events), at=self.tick())
         self.events.append(reply)
         return reply

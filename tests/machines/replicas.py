@@ -18,7 +18,7 @@ from app.replicas import Replica
 from app.settings import Environment, ScopeResolver, Settings
 from stores.errors import StoreUnavailable, WriteInDoubt
 from stores.ports import Stores
-from stores.records import EffectKind, EffectState, ThreadKey
+from stores.records import EffectState, ThreadKey
 from tests.host.hosts import PEER, SCOPE_HEADER, STILL_SECONDS, WAIT_SECONDS_MAX, Host, Steps
 from tests.host.worlds import World
 
@@ -224,13 +224,12 @@ class Replicas:
             await living.replica.heartbeat()
 
     async def left_begun(self, living: Living) -> frozenset[str]:
-        """Return the unsafe calls that a replica, dead now, began and did not settle."""
+        """Return the calls that a replica, dead now, began and did not settle."""
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while living.in_flight > 0:
                 await asyncio.sleep(0)
         rows = [(await self.raw.effects.read(key, interrupts=[name])).get(name) for key, name in living.begun]
-        unsafe = (row for row in rows if row is not None and row.kind is EffectKind.UNSAFE)
-        return frozenset(row.interrupt_id for row in unsafe if row.state is EffectState.BEGUN)
+        return frozenset(row.interrupt_id for row in rows if row is not None and row.state is EffectState.BEGUN)
 
 
 @contextmanager
