@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from deploy.processes import tethered
+from loadtests.flat import SAMPLE_SECONDS
 from loadtests.options import HISTORY, Options
 from loadtests.target import Sample, Target
 
-SAMPLE_SECONDS = 5.0
 USERS_STOP_SECONDS = 150
 """The longest that a user needs to finish what it began."""
 _ROOT = Path(__file__).parents[1]

@@ -9,7 +9,6 @@ import random
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -19,9 +18,7 @@ from loadtests.alongside import end_users, in_thread, running_users, sampled
 from loadtests.banked import effects_of
 from loadtests.breaking import Durations
 from loadtests.checker import Expected, check
-from loadtests.flat import growing
 from loadtests.history import Began, FaultKind, Intent, Phase, Sent
-from loadtests.invariants import Violation
 from loadtests.journal import Journal, Tail, read_history
 from loadtests.last_look import left_open, look_at_all
 from loadtests.nemesis import Nemesis
@@ -31,16 +28,17 @@ from loadtests.plans import PLANS
 from loadtests.progress import Progress
 from loadtests.report.run import ChaosRun
 from loadtests.targets.local import local_target
+from stores.records import EffectKind
 
 POLL_SECONDS = 0.5
 SAY_SECONDS = 15.0
 BOUND_SECONDS = 90.0
 """From the last fault to the end of every approval: a lease, some passes of the reconciler, clients that back off."""
 APPROVALS_PER_MINUTE_MIN = 60.0
-CROSSED_SHARE_MIN = 0.5
-SOAK_CROSSED_SHARE_MIN = 0.25
-"""The replica that a soak spares is there when others are not, so it both pauses and ends a good part of all runs."""
-FLAT = "a long run uses no more than a short one"
+INTENTS_MIN = 3
+APPROVALS_OF_AN_INTENT = 300
+"""Each behaviour of the users is answered once for so many approvals that are wanted, three times at most: a short run
+is over before who answers late has done it twice."""
 
 
 def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
@@ -94,15 +92,15 @@ def run_campaign(options: Options, say: Callable[[str], None]) -> ChaosRun:
         hits_min=options.hits,
         approvals_per_minute_min=APPROVALS_PER_MINUTE_MIN,
         bound_seconds=BOUND_SECONDS,
-        crossed_share_min=SOAK_CROSSED_SHARE_MIN if options.is_soak else CROSSED_SHARE_MIN,
+        crossed_share_min=plan.crossed_share_min,
         faults=kinds,
         # What is sent in the last look is left to be done only if somebody gave up.
         intents=frozenset(Intent) - {Intent.LAST},
+        intents_min=min(INTENTS_MIN, max(1, options.approvals // APPROVALS_OF_AN_INTENT)),
+        kinds=frozenset(map(EffectKind, options.kinds)),
+        spared=options.spared,
     )
-    verdict = check(history, effects, expected, is_bank_reached=told is not None)
-    if options.is_soak:
-        grown = tuple(Violation("", FLAT, what) for what in growing(samples))
-        verdict = replace(verdict, violations=(*verdict.violations, *grown))
+    verdict = check(history, effects, expected, is_bank_reached=told is not None, samples=samples)
     return ChaosRun(_about(options), history, effects, verdict, samples)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loadtests.cases import Case, cases
+from loadtests.expected import endings
 from loadtests.history import Began, Effect, Event, Exchange, Fault, FaultKind, Phase, exchanges
 from loadtests.resumed import Resumed, resumed
 from loadtests.threads import EXPIRED, IN_DOUBT
@@ -45,6 +46,8 @@ class Counts:
     """Replies with a code, by it; refusals by HTTP alone as `HTTP 503`."""
     intents: dict[str, int]
     """POSTs, by why they were sent."""
+    answered: dict[str, int]
+    """Those of them that came to an end, or to a code that is the answer to such a POST; by why they were sent."""
     approvals: int
     """Cards shown, each once."""
     ended: int
@@ -60,8 +63,12 @@ class Counts:
     """Approvals that ended while there was load."""
     resumes: int
     """Pauses that were answered or came into doubt, each once."""
+    live: int
+    """Those whose end was told by the run that carried it out, and not by a replay or a doubt alone."""
     crossed: int
-    """Those that another replica ended than the one that had shown their cards."""
+    """Live ones that another replica ended than the one that had shown their cards."""
+    retold: int
+    """Others whose end another replica told: who had carried it out, if anybody did, is not known."""
     replays: int
     """Replies that were the recorded end of an earlier run."""
     faults: dict[str, int]
@@ -79,8 +86,8 @@ class Counts:
 
     @property
     def crossed_share(self) -> float:
-        """The part of resumes that crossed replicas, from 0 to 1; 0 without resumes."""
-        return self.crossed / self.resumes if self.resumes else 0.0
+        """The part of live resumes that crossed replicas, from 0 to 1; 0 without any."""
+        return self.crossed / self.live if self.live else 0.0
 
 
 def count(history: Sequence[Event], effects: Sequence[Effect]) -> Counts:
@@ -98,6 +105,7 @@ def count(history: Sequence[Event], effects: Sequence[Effect]) -> Counts:
         outcomes=dict(Counter("cut" if each.replied.is_cut else each.replied.outcome for each in all_of_them)),
         codes=dict(Counter(each.replied.code for each in all_of_them if each.replied.code is not None)),
         intents=dict(Counter(each.sent.intent.value for each in all_of_them if each.sent.intent is not None)),
+        answered=dict(Counter(_answered(all_of_them))),
         approvals=len(found),
         ended=len(ends),
         verdicts=dict(Counter(how for how, _ in ends.values())),
@@ -106,7 +114,9 @@ def count(history: Sequence[Event], effects: Sequence[Effect]) -> Counts:
         waiting=sum(each.waiting for each in kinds.values()),
         approvals_per_minute=_per_minute((at for _, at in ends.values()), begins_at, quiet_at),
         resumes=len(resumes),
+        live=sum(each.is_live for each in resumes),
         crossed=sum(each.is_crossed for each in resumes),
+        retold=sum(each.is_retold for each in resumes),
         replays=sum(each.replied.is_replay for each in all_of_them),
         faults=dict(Counter(each.kind.value for each in faults if each.kind is not None)),
         hits=sum(each.kind is FaultKind.KILL and each.is_resume for each in faults),
@@ -127,6 +137,13 @@ def _end(case: Case) -> tuple[str, float] | None:
     ends += [(each.replied.at, "expired") for _, each in case.answered if each.replied.code == EXPIRED]
     at, how = min(ends, default=(0.0, ""))
     return (how, at) if how else None
+
+
+def _answered(all_of_them: Iterable[Exchange]) -> Iterator[str]:
+    for each in all_of_them:
+        intent, reply = each.sent.intent, each.replied
+        if intent is not None and (reply.is_finished or (not reply.is_cut and reply.code in endings(intent))):
+            yield intent.value
 
 
 def _load(history: Sequence[Event]) -> tuple[float, float]:

@@ -21,10 +21,15 @@ _CODES = {
 }
 
 
+def endings(intent: Intent) -> frozenset[str]:
+    """Return the codes that answer such a request as much as an end of its run does: there is no more to ask for."""
+    return _CODES.get(intent, frozenset()) | {IN_DOUBT}
+
+
 def is_expected(intent: Intent, reply: Reply) -> bool:
     """Say whether a reply is none to wonder at: an end, a reason to send the same again, a doubt, or the right no."""
     if reply.is_to_repeat:
         return True
     if reply.status != HTTPStatus.OK:
         return False
-    return reply.code in {None, IN_DOUBT, *_CODES.get(intent, frozenset())}
+    return reply.code is None or reply.code in endings(intent)

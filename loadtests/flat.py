@@ -15,12 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from statistics import median
 
 from loadtests.target import Sample
 
 MEGABYTE = 1_000_000
+SAMPLE_SECONDS = 5.0
+"""From one sample to the next, if the deployment can be asked."""
+SAMPLED_SHARE_MIN = 0.5
+"""Of the samples that the time of the load has room for. A real soak had 99 % of them."""
+GAP_SECONDS_MAX = 60.0
+"""Without a sample: a tenth of a soak. In a real one the longest was 10 s, while its store was restarted."""
+SPARED_SHARE_MIN = 0.9
+"""Of the samples: those in which the replica has a memory that no fault strikes. In a real soak it had in all."""
 WATCHED_SECONDS_MIN = 540.0
 """A soak of ten minutes, less what its last sample may be short of it."""
 SLOPE_MAX = 0.5 * MEGABYTE
@@ -30,8 +38,7 @@ CLIMB_SECONDS = 120.0
 0.7 MB, each later one 0.3 MB."""
 PAIRS_MIN = 300
 """Fewer pairs say nothing. One life has so many when it was watched for two minutes after its climb."""
-SAME_AGE_SECONDS = 5.0
-"""One interval between samples."""
+SAME_AGE_SECONDS = SAMPLE_SECONDS
 FALL_SHARE = 0.02
 """A host's memory does not fall by so much between two samples while it lives; after a start it is lower by more."""
 SAMPLES_MAX = 400
@@ -53,10 +60,10 @@ class _Moment:
 
 
 def growing(samples: Sequence[Sample]) -> list[str]:
-    """Return what grows in a run of ten minutes or more; a shorter one is named as one that shows nothing."""
-    watched_seconds = samples[-1].at - samples[0].at if samples else 0.0
+    """Return what grows in a run of ten minutes or more; of a shorter one nothing is said, and `unseen` tells why."""
+    watched_seconds = _watched_seconds(samples)
     if watched_seconds < WATCHED_SECONDS_MIN:
-        return [f"was watched for {watched_seconds:.0f} s; it takes {WATCHED_SECONDS_MIN:.0f} s to tell"]
+        return []
     warm_at, last_third_at = (samples[0].at + watched_seconds * share for share in (1 / 3, 2 / 3))
     middle = [each for each in samples if warm_at <= each.at < last_third_at]
     last = [each for each in samples if each.at >= last_third_at]
@@ -69,18 +76,37 @@ def growing(samples: Sequence[Sample]) -> list[str]:
     ]
 
 
-def unseen(samples: Sequence[Sample]) -> list[str]:
-    """Return what these samples can not show, whatever `growing` says of them."""
-    lived = [list(_slopes_of_lives(moments)) for moments in _replicas(samples).values()]
-    if any(len(slopes) >= PAIRS_MIN for slopes in lived):
-        # Replicas run the same program: one of them that lives long enough speaks for all.
-        return []
-    return ["no replica lived long enough to show a slow leak within one process"]
+def unseen(samples: Sequence[Sample], *, seconds: float, spared: str) -> list[str]:
+    """Return what these samples of so many seconds of load can not show.
+
+    `spared` is the replica that is meant to live all that time.
+    """
+    watched_seconds, least_seconds = _watched_seconds(samples), max(WATCHED_SECONDS_MIN, SAMPLED_SHARE_MIN * seconds)
+    if watched_seconds < least_seconds:
+        return [f"the run was watched for {watched_seconds:.0f} s; it takes {least_seconds:.0f} s to tell"]
+    found = []
+    count, expected = len(samples), max(seconds, watched_seconds) / SAMPLE_SECONDS
+    if count < SAMPLED_SHARE_MIN * expected:
+        found.append(f"there are only {count} samples, of {expected:.0f}")
+    gap_seconds = max(later.at - earlier.at for earlier, later in pairwise(samples))
+    if gap_seconds > GAP_SECONDS_MAX:
+        found.append(f"for {gap_seconds:.0f} s there is no sample")
+    lived = sum(bool(each.memory_bytes.get(spared)) for each in samples)
+    if lived < SPARED_SHARE_MIN * count:
+        found.append(f"only {lived} of {count} samples have the memory of {spared}, which nothing was to strike")
+    slopes = [list(_slopes_of_lives(moments)) for moments in _replicas(samples).values()]
+    # Replicas run the same program: one of them that lives long enough speaks for all.
+    if not any(len(each) >= PAIRS_MIN for each in slopes):
+        found.append("no replica lived long enough to show a slow leak within one process")
+    return found
+
+
+def _watched_seconds(samples: Sequence[Sample]) -> float:
+    return samples[-1].at - samples[0].at if samples else 0.0
 
 
 def _risen(what: str, middle: Sequence[int], last: Sequence[int], *, spare: float) -> Iterator[str]:
     if not middle or not last:
-        yield f"{what} were sampled too rarely to tell"
         return
     before, after = median(middle), median(last)
     if after > before * (1 + GROWTH_SHARE) + spare:

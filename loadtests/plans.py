@@ -46,6 +46,8 @@ class Plan:
     needs: frozenset[FaultKind]
     strikes: Strikes
     others: frozenset[FaultKind] = field(default=frozenset())
+    crossed_share_min: float = 0.5
+    """Of all resumes that ended live, from 0 to 1: those that have to do so on another replica than they paused on."""
 
     def kinds(self, possible: frozenset[FaultKind]) -> frozenset[FaultKind]:
         """Return the kinds of fault that it does where these are possible. Raises ValueError if it needs another."""
@@ -140,20 +142,22 @@ def _listed(kinds: frozenset[FaultKind]) -> str:
     return ", ".join(sorted(kinds)) or "nothing"
 
 
-def _plan(
-    name: str, kind: FaultKind, strikes: Callable[[Ground, random.Random], Iterator[Strike]] | None = None
-) -> Plan:
-    return Plan(name, frozenset({kind}), strikes or _only(kind))
+def _plan(name: str, kind: FaultKind, strikes: Strikes | None = None, crossed_share_min: float = 0.5) -> Plan:
+    return Plan(name, frozenset({kind}), strikes or _only(kind), crossed_share_min=crossed_share_min)
+
+
+FEW_LEFT = 0.2
+"""Where mostly one or two replicas serve, many resumes have nowhere else to go."""
 
 
 PLANS: dict[str, Plan] = {
     plan.name: plan
     for plan in (
         _plan("kill-one", FaultKind.KILL, _kill_one),
-        _plan("kill-majority", FaultKind.KILL, _kill_majority),
+        _plan("kill-majority", FaultKind.KILL, _kill_majority, FEW_LEFT),
         _plan("rolling", FaultKind.STOP, _rolling),
         _plan("freeze", FaultKind.FREEZE, _freeze),
-        _plan("cut", FaultKind.CUT),
+        _plan("cut", FaultKind.CUT, crossed_share_min=FEW_LEFT),
         _plan("store-restart", FaultKind.STORE_RESTART),
         _plan("failover", FaultKind.FAILOVER),
         _plan("balancer-reload", FaultKind.BALANCER_RELOAD),

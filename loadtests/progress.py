@@ -10,12 +10,15 @@ from loadtests.history import Event, Fault, FaultKind, Replied, Sent
 
 @dataclass(slots=True)
 class Progress:
-    """Approvals that a client knows the end of, kills that hit a resume in progress, resumes that moved."""
+    """Approvals that a client knows the end of, kills that hit a resume in progress, resumes that ended live.
+
+    `crossed` are those of `live` that did on another replica than the one that had shown their cards.
+    """
 
     answered: set[str] = field(default_factory=set)
     hits: int = 0
     faults: int = 0
-    resumes: int = 0
+    live: int = 0
     crossed: int = 0
     kinds: set[FaultKind] = field(default_factory=set)
     _on_their_way: dict[str, Sent] = field(default_factory=dict)
@@ -41,10 +44,10 @@ class Progress:
         return len(self.answered) >= approvals and self.hits >= hits and self.kinds.issuperset(kinds)
 
     def __str__(self) -> str:
-        share = f"{100 * self.crossed / self.resumes:.0f} %" if self.resumes else "none"
+        share = f"{100 * self.crossed / self.live:.0f} %" if self.live else "none"
         return (
             f"{len(self.answered)} approvals ended, {self.faults} faults, {self.hits} kills hit a resume, "
-            f"{share} of {self.resumes} resumes ended on another replica"
+            f"{share} of {self.live} resumes that ended live did on another replica"
         )
 
     def _add_reply(self, reply: Replied) -> None:
@@ -57,5 +60,7 @@ class Progress:
         if not new:
             return
         self.answered |= new
-        self.resumes += 1
+        if reply.is_replay:
+            return
+        self.live += 1
         self.crossed += any(self._shown_by.get(interrupt_id, reply.replica) != reply.replica for interrupt_id in new)

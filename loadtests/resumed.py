@@ -1,4 +1,4 @@
-"""Each pause that was answered: which replica had shown its cards, and which one brought it to its end."""
+"""Each pause that was answered: which replica had shown its cards, and which one told its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from loadtests.threads import IN_DOUBT
 class Resumed:
     """One pause that came to its end, or into doubt, as its clients saw it. Times are those of the history.
 
-    A replica is "" where nobody said who it was.
+    Who tells an end live has carried it out, in the run that it answers; who repeats a recorded end, or says that there
+    is a doubt, may only have read what another did. A replica is "" where nobody said who it was.
     """
 
     thread: str
@@ -22,13 +23,26 @@ class Resumed:
     answered_at: float
     """When the first decision about it was sent."""
     ended_by: str
+    """Who told its end live or, if nobody did, told it first."""
     ended_at: float
-    """When a client was first told its end, or the doubt."""
+    """When a client was first told its end, or the doubt, live or not."""
+    is_live: bool
+    """Whether anybody was told its end live."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether `ended_by` is another replica than the one that had shown its cards."""
+        return bool(self.shown_by and self.ended_by) and self.shown_by != self.ended_by
 
     @property
     def is_crossed(self) -> bool:
-        """Whether another replica ended it than the one that had shown its cards."""
-        return bool(self.shown_by and self.ended_by) and self.shown_by != self.ended_by
+        """Whether another replica carried it out to its end than the one that had shown its cards."""
+        return self.is_live and self.is_elsewhere
+
+    @property
+    def is_retold(self) -> bool:
+        """Whether its end was told elsewhere, and by nobody who is known to have carried it out."""
+        return not self.is_live and self.is_elsewhere
 
 
 def resumed(found: Iterable[Case]) -> list[Resumed]:
@@ -42,13 +56,15 @@ def _resumed(case: Case) -> Resumed | None:
     ends = [each for _, each in case.answered if each.replied.is_finished or each.replied.code == IN_DOUBT]
     if not ends:
         return None
-    end = min(ends, key=_replied_at)
+    live = [each for each in ends if each.replied.is_finished and not each.replied.is_replay]
+    first = min(ends, key=_replied_at)
     return Resumed(
-        end.sent.thread,
+        first.sent.thread,
         min(_showing(case), key=_replied_at).replied.replica,
         min(each.sent.at for _, each in case.answered),
-        end.replied.replica,
-        end.replied.at,
+        min(live or ends, key=_replied_at).replied.replica,
+        first.replied.at,
+        is_live=bool(live),
     )
 
 

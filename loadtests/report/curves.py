@@ -20,6 +20,8 @@ _ENDINGS = {
 }
 _PERCENTILES = {"median": ("p50", "var(--first)"), "p95": ("p95", "var(--second)"), "highest": ("max", "var(--third)")}
 _SERIES = ("var(--first)", "var(--second)", "var(--third)", "var(--fourth)")
+_CROSSED, _STAYED, _RETOLD = "on another replica", "on the same one", "told by a replay, or as a doubt"
+_MOVES = {_CROSSED: _SERIES[0], _STAYED: _SERIES[2], _RETOLD: _SERIES[3]}
 _RECOVERY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Where one bar ends and the next begins."""
 _MEGABYTE = 1_000_000
@@ -54,15 +56,18 @@ def _latencies(line: Timeline, measure: Measure) -> Plot:
 
 
 def _moves(line: Timeline, resumes: Sequence[Resumed]) -> Plot:
-    crossed = Counter(line.middle_of(each.ended_at) for each in resumes if each.is_crossed)
-    stayed = Counter(line.middle_of(each.ended_at) for each in resumes if not each.is_crossed)
+    ways = Counter((way(each), line.middle_of(each.ended_at)) for each in resumes)
     middles = [at for at, _ in line.per_second[Ending.OK]]
-    series = {
-        "on another replica": (_SERIES[0], [(at, float(crossed[at])) for at in middles]),
-        "on the same one": (_SERIES[2], [(at, float(stayed[at])) for at in middles]),
-    }
+    series = {title: (colour, [(at, float(ways[title, at])) for at in middles]) for title, colour in _MOVES.items()}
     about = f"Resumes that ended in each {line.slice_seconds:g} seconds, by whether on the replica that had paused."
     return over_time("moves", about, line, series)
+
+
+def way(each: Resumed) -> str:
+    """Return which line of the plot of moves a resume is counted in."""
+    if not each.is_live:
+        return _RETOLD
+    return _CROSSED if each.is_crossed else _STAYED
 
 
 def _recovery(seconds: Sequence[float]) -> Plot:

@@ -15,10 +15,10 @@ from loadtests.report.curves import draw
 from loadtests.report.percentiles import Percentiles, percentiles
 from loadtests.report.run import ChaosRun
 from loadtests.report.stories import stories
-from loadtests.report.summary import moves, not_shown
+from loadtests.report.summary import moves
 from loadtests.report.text import printable
 from loadtests.report.timeline import Timeline
-from loadtests.report.words import LIMITS, MEANING, headline, look_at, sentence
+from loadtests.report.words import LIMITS, MEANING, crossings, headline, look_at, sentence
 from loadtests.resumed import Resumed
 
 VIOLATIONS_MAX = 50
@@ -44,8 +44,8 @@ def page(run: ChaosRun, line: Timeline, found: Sequence[Case], resumes: Sequence
         stories=stories(run.history, found, verdict.violations),
         times=times(run),
         plots=draw(run, line, resumes),
+        crossings=crossings(verdict.counts),
         moves=moves(resumes),
-        unseen=not_shown(run),
     )
 
 

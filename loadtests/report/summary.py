@@ -1,17 +1,16 @@
 """`report.json`: the numbers of a run for a program to read, so that two runs can be compared.
 
-Top-level fields, stable under `format` 1; all times are in seconds:
+Top-level fields, stable under `format` 2; all times are in seconds:
 
 - `about`: what was run, as given. `passed`: the verdict.
 - `violations`: each with `approval` ("" where none is known), `rule`, `what`; `excused`: the same, for what a failover
   explains. `shortfalls`: each with `condition`, `what`.
-- `counts`: the fields of `counts.Counts` that are no lists of times, and `crossed_share`.
+- `counts`: the fields of `counts.Counts` that are no lists of times, and `crossed_share`, of `live` resumes.
 - `times`: for each list of times in `counts.Counts` its `count`, `p50`, `p95`, `p99` and `max`; null without values.
-- `moves`: resumes by the replica that paused them, then by the one that ended them.
+- `moves`: resumes that ended live, by the replica that paused them, then by the one that ended them.
 - `faults`: each with `at` and `until` (since the beginning; equal for a kill), `kind`, `replica`, `step`, `is_resume`.
 - `growth`: `memory_bytes` by replica, `connections`, `store_bytes`, as first, last and highest; null
   without samples.
-- `unseen`: what the samples of a long run can not show, in words; a verdict says nothing about it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from dataclasses import asdict
 from typing import Any
 
 from loadtests.counts import Counts
-from loadtests.flat import WATCHED_SECONDS_MIN, unseen
 from loadtests.history import Fault
 from loadtests.report.percentiles import percentiles
 from loadtests.report.run import ChaosRun
@@ -30,7 +28,7 @@ from loadtests.report.timeline import Timeline
 from loadtests.resumed import Resumed
 from loadtests.target import Sample
 
-FORMAT = 1
+FORMAT = 2
 NOBODY_SAID = "unknown"
 
 
@@ -50,21 +48,15 @@ def summary(run: ChaosRun, line: Timeline, resumes: Sequence[Resumed]) -> dict[s
         "moves": moves(resumes),
         "faults": _faults(run, line),
         "growth": _growth(run.samples),
-        "unseen": not_shown(run),
     }
 
 
 def moves(resumes: Sequence[Resumed]) -> dict[str, dict[str, int]]:
-    """Return how many resumes were paused on one replica and ended on another; each row has all replicas."""
-    pairs = Counter((each.shown_by or NOBODY_SAID, each.ended_by or NOBODY_SAID) for each in resumes)
+    """Return how many resumes were paused on one replica and ended live on another; each row has all replicas."""
+    live = [each for each in resumes if each.is_live]
+    pairs = Counter((each.shown_by or NOBODY_SAID, each.ended_by or NOBODY_SAID) for each in live)
     names = sorted({name for pair in pairs for name in pair})
     return {paused: {ended: pairs[paused, ended] for ended in names} for paused in names}
-
-
-def not_shown(run: ChaosRun) -> list[str]:
-    """Return what the samples of a long run can not show; of a short one nobody expects it."""
-    is_long = bool(run.samples) and run.samples[-1].at - run.samples[0].at >= WATCHED_SECONDS_MIN
-    return unseen(run.samples) if is_long else []
 
 
 def _counts(counts: Counts) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,9 +13,8 @@ from rich.text import Text
 from loadtests.report.files import PAGE
 from loadtests.report.page import times
 from loadtests.report.run import ChaosRun
-from loadtests.report.summary import not_shown
 from loadtests.report.text import printable
-from loadtests.report.words import headline, look_at, sentence
+from loadtests.report.words import crossings, headline, look_at, sentence
 
 VIOLATIONS_MAX = 30
 
@@ -34,8 +33,7 @@ def show(run: ChaosRun, console: Console, folder: Path | None = None) -> None:
         console.print()
     _say(
         console,
-        f"{counts.hits:,} kills hit a resume in progress. {counts.crossed:,} of {counts.resumes:,} resumes "
-        f"({100 * counts.crossed_share:.0f} %) ended on another replica than the one that had paused.",
+        f"{counts.hits:,} kills hit a resume in progress. {crossings(counts)}",
     )
     for violation in verdict.violations[:VIOLATIONS_MAX]:
         _say(console, f"BROKEN {violation.approval or 'no approval known'}: {violation.rule}: {violation.what}")
@@ -49,8 +47,6 @@ def show(run: ChaosRun, console: Console, folder: Path | None = None) -> None:
             console,
             f"{len(verdict.excused):,} times a thread went back to what it was before a failover: no violation.",
         )
-    for limit in not_shown(run):
-        _say(console, f"NOT SHOWN by the samples: {limit}")
     _say(console, sentence(verdict))
     _say(console, headline(verdict) + (f": {folder / PAGE}" if folder else ""))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadtests.checker import IN_TIME, Verdict
+from loadtests.checker import FLAT, IN_TIME, Verdict
 from loadtests.counts import Counts
 
 MEANING = (
@@ -10,12 +10,12 @@ MEANING = (
     "idempotent tools (the far side recognises the key that they hand on) and of transactional tools (they write in "
     "the hosts' own database) had exactly one where a client was told an answer. An unsafe tool can do neither: where "
     "its replica died in the middle it stopped as indeterminate and waits for a person, and was not run again. What "
-    "was rejected, cancelled or expired had no effect, and no answer was lost."
+    "was rejected, cancelled or expired had no effect, and no answer was left without an end."
 )
 LIMITS = (
     "It does not mean that unsafe tools run exactly once, or that tools which nobody approves do: those may run again. "
     "And it speaks of what was tried: these stores, these faults, this load, on one machine. What no client could have "
-    "noticed and the bank did not count, nobody judged. What the rules do not see yet is listed in loadtests/README.md."
+    "noticed and the bank did not count, nobody judged."
 )
 _GENERAL = "the approval's and its thread's lines in history.jsonl"
 
@@ -37,6 +37,15 @@ LOOK_AT: dict[str, str] = {
     "a conflict has another decision": "what the refusal was compared with, in app/admission.py",
     "every reply is one that clients know": "app/errors.py, and what a balancer answers in a replica's place",
     "a forged answer is told nothing": "how an id is looked up: by scope, agent and thread, in app/authority.py",
+    "a far side is given the approval's own key": "which key the tool was handed, in app/effects.py",
+    "a call is made once but after a failure": "what begin had answered to the second, in app/effects.py",
+    "a failure has a cause": "the log of the replica that answered, and what its stores did then",
+    "doubts are rare": "whether releases and take-overs read a settled row as one that was only begun",
+    "a reply speaks of its own thread alone": "whose record and snapshot were read: the keys of the stores",
+    "a page shows what was told": "the snapshot that was saved with the run, and what it is merged with when loaded",
+    "a question is asked as it was said": "how a question becomes calls and cards, and what of it a repeat keeps",
+    "a last look shows the page": "what answered in the page's place after all was mended: that replica's log",
+    FLAT: "the curves of what it uses, in report.html: which of them rises, and since when",
     IN_TIME: "who held the thread after the last fault, and what the reconciler did with it",
 }
 
@@ -59,7 +68,21 @@ def sentence(verdict: Verdict) -> str:
         return f"{broken} broken, {_number(len(verdict.violations), 'time')} in all. Tried: {tried}."
     if verdict.shortfalls:
         return f"Nothing was seen broken, but too little was tried to say that nothing is: {tried}."
-    return f"{tried}: no rule was seen broken."
+    effects = _number(sum(each.effects for each in verdict.counts.kinds.values()), "effect")
+    return (
+        f"{tried}: {effects}, none of them twice, none that nobody had approved, and no answer was left without an end."
+    )
+
+
+def crossings(counts: Counts) -> str:
+    """Return how many resumes moved to another replica, and of how many that can not be told, as sentences."""
+    live, others = _number(counts.live, "resume"), _number(counts.resumes - counts.live, "other")
+    share = f"{100 * counts.crossed_share:.0f} %"
+    return (
+        f"{counts.crossed:,} of {live} that ended live ({share}) did on another replica than the one that had paused. "
+        f"The end of {others} was told by a replay or as a doubt, for {counts.retold:,} of them elsewhere: who had "
+        "carried those out is not known."
+    )
 
 
 def _tried(counts: Counts) -> str:

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from loadtests.counts import Counts, OfKind, count
-from loadtests.history import Answer, Began, FaultKind, Intent, Phase, Result, Sent
-from loadtests.threads import EXPIRED, IN_DOUBT
+from loadtests.counts import OfKind, count
+from loadtests.history import Answer, Began, FaultKind, Intent, Phase, Sent
+from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, NOT_FOUND
 from stores.records import EffectKind, Verdict
 from tests.unit.chaos_runs import BEGAN_AT, Forged, approval, card
+from tests.unit.counted_runs import counted, done, show
 
-REFUSED = {"code": "HTTP 503", "status": 503}
+REFUSED: dict[str, Any] = {"code": "HTTP 503", "status": 503}
 ONE_DONE = OfKind(approvals=1, approved=1, answered=1, effects=1, in_doubt=0, waiting=0)
-
-
-def counted(run: Forged) -> Counts:
-    return count(run.history, run.effects)
-
-
-def show(run: Forged, at: float, *numbers: int, kind: EffectKind = EffectKind.IDEMPOTENT, replica: str = "a") -> None:
-    """Show cards in one thread; what is not idempotent has a tool of its own."""
-    cards = tuple(replace(card(number), kind=kind, tool=f"tool-{kind}") for number in numbers)
-    run.exchange(at, f"thread-{numbers[0]}", is_paused=True, cards=cards, replica=replica)
-
-
-def done(number: int, replica: str = "b") -> dict[str, object]:
-    """Return a reply that tells of a payment."""
-    return {"results": (Result(card(number).call_id, f"Paid INV-{number}."),), "replica": replica}
 
 
 def test_nothing_was_counted_where_nothing_happened() -> None:
@@ -53,6 +40,34 @@ def test_replies_are_counted_by_outcome_code_and_intent() -> None:
     assert counts.codes == {"HTTP 503": 1, "THREAD_BUSY": 1}
     assert counts.intents == {"ask": 1, "answer": 1, "twice": 1, "look": 3, "last": 1}
     assert counts.replays == 1
+
+
+@pytest.mark.parametrize(
+    ("intent", "reply", "is_answer"),
+    [
+        (Intent.FORGE, {"code": NOT_FOUND}, True),
+        (Intent.LATE, {"code": EXPIRED, "definite": True}, True),
+        (Intent.CONFLICT, {"code": CONFLICT}, True),
+        (Intent.AGAIN, {"code": IN_DOUBT}, True),
+        (Intent.TWICE, {"is_replay": True}, True),
+        (Intent.TWICE, {"code": NOT_FOUND}, False),
+        (Intent.FORGE, {"code": "RUN_FAILED"}, False),
+        (Intent.FORGE, REFUSED, False),
+        (Intent.ELSEWHERE, {"code": IN_PROGRESS}, False),
+        (Intent.ELSEWHERE, {"is_cut": True}, False),
+    ],
+)
+def test_a_request_is_answered_by_an_end_or_by_the_code_that_it_is_to_get(
+    intent: Intent, reply: dict[str, Any], is_answer: bool
+) -> None:
+    run = Forged()
+    show(run, 1, 1)
+    run.exchange(2, "thread-1", [approval(1)], intent=intent, **reply)
+
+    counts = counted(run)
+
+    assert counts.intents[intent] == 1
+    assert counts.answered == {"ask": 1} | ({intent.value: 1} if is_answer else {})
 
 
 def test_an_approval_is_counted_once_however_often_it_was_answered() -> None:
@@ -136,48 +151,6 @@ def test_an_effect_that_belongs_to_no_approval_is_in_the_count_of_its_kind() -> 
     run.effects.append(replace(run.effects[0], key="af-call-unknown"))
 
     assert counted(run).kinds["idempotent"].effects == 2
-
-
-def test_a_resume_crossed_if_another_replica_told_its_end_first() -> None:
-    run = Forged()
-    run.approved(1, 1, paused_on="a", ended_on="b")
-    run.approved(5, 2, paused_on="a", ended_on="a")
-    show(run, 10, 3, replica="a")
-    run.exchange(11, "thread-3", [approval(3)], intent=Intent.ANSWER, **done(3, "a"))
-    run.exchange(13, "thread-3", [approval(3)], intent=Intent.TWICE, is_replay=True, **done(3, "b"))
-
-    counts = counted(run)
-
-    assert (counts.resumes, counts.crossed) == (3, 1)
-    assert counts.crossed_share == pytest.approx(1 / 3)
-
-
-def test_a_resume_that_ended_in_doubt_on_another_replica_crossed() -> None:
-    run = Forged()
-    show(run, 1, 1, kind=EffectKind.UNSAFE, replica="a")
-    run.exchange(2, "thread-1", [approval(1)], intent=Intent.ANSWER, code=IN_DOUBT, replica="b")
-
-    counts = counted(run)
-
-    assert (counts.resumes, counts.crossed) == (1, 1)
-
-
-@pytest.mark.parametrize(("paused_on", "ended_on"), [("", "b"), ("a", "")])
-def test_a_resume_of_which_nobody_said_who_served_it_did_not_cross(paused_on: str, ended_on: str) -> None:
-    run = Forged()
-    run.approved(1, 1, paused_on=paused_on, ended_on=ended_on)
-
-    assert counted(run).crossed == 0
-
-
-def test_several_calls_of_one_pause_are_one_resume() -> None:
-    run = Forged()
-    show(run, 1, 1, 2, replica="a")
-    run.exchange(2, "thread-1", [approval(1), approval(2)], intent=Intent.ANSWER, **done(1, "b"))
-
-    counts = counted(run)
-
-    assert (counts.resumes, counts.crossed, counts.ended) == (1, 1, 2)
 
 
 def test_the_rate_is_of_what_ended_under_load_alone() -> None:

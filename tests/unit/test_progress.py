@@ -23,17 +23,23 @@ def test_an_approval_counts_once_when_a_client_knows_its_end() -> None:
     progress = _progress()
     _answer(progress, "cut", is_cut=True, replica="host-2")
     _answer(progress, "refused", code="APPROVAL_RESUME_IN_PROGRESS", replica="host-3")
-    assert (progress.answered, progress.resumes) == (set(), 0)
+    assert (progress.answered, progress.live) == (set(), 0)
 
     _answer(progress, "ended", replica="host-3")
     _answer(progress, "replayed", replica="host-1", is_replay=True)
-    assert (progress.answered, progress.resumes, progress.crossed) == ({"i-1"}, 1, 1)
+    assert (progress.answered, progress.live, progress.crossed) == ({"i-1"}, 1, 1)
 
 
 def test_a_resume_that_ends_where_it_paused_did_not_move() -> None:
     progress = _progress()
     _answer(progress, "ended", replica="host-1")
-    assert (progress.resumes, progress.crossed) == (1, 0)
+    assert (progress.live, progress.crossed) == (1, 0)
+
+
+def test_a_resume_whose_end_is_known_from_a_replay_alone_is_answered_and_moved_nowhere() -> None:
+    progress = _progress()
+    _answer(progress, "replayed", replica="host-2", is_replay=True)
+    assert (progress.answered, progress.live, progress.crossed) == ({"i-1"}, 0, 0)
 
 
 def test_only_a_kill_of_a_resume_in_progress_is_a_hit() -> None:
