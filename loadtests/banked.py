@@ -25,7 +25,7 @@ def effects_of(told: dict[str, Any]) -> list[Effect]:
 def _transfer(tool: str, verb: str, each: dict[str, Any]) -> Effect:
     arguments = canonical({"invoice": each["invoice"], "payee": each["payee"]})
     result = f"{verb} {each['invoice']} to {each['payee']}, receipt {each['receipt']}."
-    return Effect(tool, arguments, each.get("key"), result, each.get("at"))
+    return Effect(tool, arguments, each.get("key"), result, each.get("at"), each.get("calls", 1))
 
 
 def _refund(each: dict[str, Any]) -> Effect:

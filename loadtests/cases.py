@@ -38,6 +38,12 @@ class Case:
         return self.card.interrupt_id
 
     @property
+    def asked(self) -> list[Exchange]:
+        """The requests that answer any card of its pause: each of them carries all of it out, or none."""
+        found = {each.sent.request: each for card in self.pause for _, each in self.thread.answers[card.interrupt_id]}
+        return list(found.values())
+
+    @property
     def taken(self) -> list[Answered]:
         """The answers to it whose run came to its end."""
         return [(answer, each) for answer, each in self.answered if each.replied.is_finished]
@@ -111,7 +117,7 @@ def _told(all_of_them: Sequence[Exchange]) -> defaultdict[str, list[Exchange]]:
     """Return the exchanges in which a client was told a result, by its words."""
     found: defaultdict[str, list[Exchange]] = defaultdict(list)
     for each in all_of_them:
-        for content in {result.content for result in each.replied.results}:
+        for content in {result.content for result in (*each.replied.results, *each.replied.page)}:
             found[content].append(each)
     return found
 
@@ -121,7 +127,10 @@ def _assigned(
     shown: Mapping[str, tuple[Card, tuple[str, str]]],
     threads: Mapping[tuple[str, str], Thread],
 ) -> tuple[defaultdict[str, list[Effect]], list[Effect]]:
-    """Give each effect to the approval that it is of: by its key, or by the arguments that were shown or answered."""
+    """Give each effect to the approval that it is of: by its key, or by the arguments that were shown or answered.
+
+    A key that nobody was shown is another's or a new one: then the arguments tell.
+    """
     names: dict[tuple[str, str], str] = {}
     for name, (card, place) in shown.items():
         known = {card.arguments, *(answer.arguments for answer, _ in threads[place].answers[name])}
@@ -130,8 +139,9 @@ def _assigned(
     found: defaultdict[str, list[Effect]] = defaultdict(list)
     unknown = []
     for effect in effects:
-        owner = names.get((effect.tool, effect.arguments)) if effect.key is None else effect.key
-        if owner is not None and owner in shown:
+        is_known = effect.key is not None and effect.key in shown
+        owner = effect.key if is_known else names.get((effect.tool, effect.arguments))
+        if owner is not None:
             found[owner].append(effect)
         else:
             unknown.append(effect)

@@ -14,12 +14,14 @@ from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
 
 from deploy.agui_client import REPLICA_HEADER, SCOPE_HEADER, Json, Reply, Run
+from loadtests.decisions import calls_in
 from loadtests.expected import is_expected
 from loadtests.history import Answer, Intent, Replied, Sent
-from loadtests.shown import replied
+from loadtests.shown import names_in, replied
 
 PAUSE_SECONDS = 0.3
 PAUSE_SECONDS_MAX = 3.0
+CLOCK_SECONDS = 0.02
 
 _TOLD_APART = frozenset({Intent.FORGE, Intent.INTRUDE, Intent.LOOK, Intent.CONFLICT, Intent.ELSEWHERE, Intent.LATE})
 """What keeps its name when it is sent again: the judge asks for something else from each of these."""
@@ -66,16 +68,22 @@ class Client:
         at = time.time()
         request = f"{self.user}:{next(self.numbers)}"
         looks = not answers and not run.messages
-        self.write(Sent(at, request, self.scope, run.thread_id, answers, looks, intent, run.run_id, self.user))
+        names = names_in(run.messages)
+        calls = calls_in(str(run.messages[-1]["content"])) if run.messages else None
+        self.write(
+            Sent(at, request, self.scope, run.thread_id, answers, looks, intent, run.run_id, self.user, calls, names)
+        )
         heard = _Heard()
         with gevent.Timeout(leave_after_seconds, False):
             self._hear(run, heard)
         ended_at = time.time()
+        # The session may take this for a failure of its own, and say nothing of it; its clock may be a little ahead.
+        has_left = leave_after_seconds is not None and ended_at - at >= leave_after_seconds - CLOCK_SECONDS
         reply = Reply(heard.status, heard.replica, tuple(heard.events))
-        self.write(replied(request, reply, at=ended_at, first_event_at=heard.first_event_at))
+        self.write(replied(request, reply, at=ended_at, first_event_at=heard.first_event_at, has_left=has_left))
         if heard.first_event_at is not None:
             self._count("first event", intent, heard.first_event_at - at)
-        what, name = _outcome(intent, reply, has_left=leave_after_seconds is not None)
+        what, name = _outcome(intent, reply, has_left=has_left)
         failure = None if is_expected(intent, reply) else UnexpectedReply(f"{name}, to {intent}")
         self._count(what, name, ended_at - at, failure)
         return reply

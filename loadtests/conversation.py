@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from deploy.agui_client import Json, Reply, Run, ask, hydrate, resume
 from loadtests.client import Client
-from loadtests.decisions import approval, cancellation, decision, edited, in_short, rejection
+from loadtests.decisions import THEN, approval, cancellation, decision, edited, in_short, rejection
 from loadtests.history import Answer, Card, Intent
 from loadtests.shown import card
 from stores.records import EffectKind, Verdict
@@ -57,7 +57,7 @@ class Conversation:
         """
         words = " and ".join(self._words() for _ in range(calls or self.rng.randint(1, CALLS_MAX)))
         if is_followed:
-            words += f" then {self._words()}"
+            words += f"{THEN}{self._words()}"
         return self._say(ask(self.thread, words), Intent.ASK, (), leaves=leaves)
 
     def answer(self, answers: Answers, *, leaves: bool = False) -> Reply:

@@ -1,4 +1,4 @@
-"""What people decide about a card, as a history has it and as it is sent. Pure."""
+"""What people ask for and decide about a card, as a history has it and as it is sent. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from uuid import uuid4
 from app.answers import canonical
 from deploy.agui_client import Json, approve, cancel, reject
 from loadtests.history import Answer, Card
+from loadtests.shown import names_in
 from stores.records import Verdict
 
 OTHER_PAYEE = "Globex"
+THEN = " then "
+
+
+def calls_in(words: str) -> int:
+    """Return for how many calls a question asks at once; what comes "then" is asked for later."""
+    return len(names_in(words.split(THEN, maxsplit=1)[0]))
 
 
 def approval(shown: Card) -> Answer:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadtests.cases import Case
-from loadtests.threads import EXPIRED
+from loadtests.history import Replied, Result
+from loadtests.shown import NOT_RUN
+from loadtests.threads import EXPIRED, NEVER
 from stores.records import EffectKind, Verdict
 
 
@@ -31,17 +33,47 @@ def altered(case: Case) -> Iterator[str]:
             yield f"executed with {effect.arguments}, approved were {sorted(approved)}"
 
 
+def other_key(case: Case) -> Iterator[str]:
+    """The far side recognises a repeat by it."""
+    for effect in case.effects:
+        if effect.key not in (None, case.name):
+            yield f"was asked for with the key {effect.key!r}"
+
+
+def called_again(case: Case) -> Iterator[str]:
+    """A far side that knows the key forgives a second call, but nothing else than a failure is a reason for it."""
+    since = min((each.sent.at for _, each in case.approvals), default=NEVER)
+    until = min((each.replied.at for _, each in case.taken), default=NEVER)
+    for effect in case.effects:
+        if effect.calls > 1 and not case.troubles.have_met(case.asked, since, until):
+            yield f"was asked for {effect.calls} times, and nothing that it had met had failed before its end"
+
+
 def without_effect(case: Case) -> Iterator[str]:
-    """Whether a client was told a result at once or in a replay: it is the one effect's."""
-    for answer, each in case.taken:
-        results = [result for result in each.replied.results if result.call_id == case.card.call_id]
-        if answer.verdict is not Verdict.APPROVE or any(result.is_error for result in results):
-            continue
-        told = [result.content for result in results]
+    """Whether a client was told a result at once, in a replay or by a page: it is the one effect's, and comes after."""
+    told = [(result, each.replied) for each in case.thread.exchanges for result in _told(case, each.replied)]
+    successes = [(result, reply) for result, reply in told if not result.is_error and result.content not in NOT_RUN]
+    for result, reply in successes:
         if not case.effects:
-            yield f"was answered {told} without an effect"
-        elif case.effects[0].result not in (None, *told):
-            yield f"was answered {told}, its effect is {case.effects[0].result!r}"
+            yield f"{reply.request} was told {result.content!r}, and there is no effect"
+        elif case.effects[0].result not in (None, result.content):
+            yield f"{reply.request} was told {result.content!r}, its effect is {case.effects[0].result!r}"
+    first_told_at = min((reply.at for _, reply in successes), default=NEVER)
+    for effect in case.effects:
+        if effect.at is not None and effect.at > first_told_at:
+            yield f"its result was told before its effect, {effect}"
+    for answer, each in case.taken:
+        if answer.verdict is Verdict.APPROVE and not any(_told(case, each.replied)):
+            yield f"{each.replied.request} was answered without a result"
+
+
+def told_otherwise(case: Case) -> Iterator[str]:
+    """An approved call is told its result, or its failure; one that nobody approved is told that it did not run."""
+    for answer, each in case.taken:
+        for result in _told(case, each.replied):
+            is_not_run = result.content in NOT_RUN
+            if is_not_run is (answer.verdict is Verdict.APPROVE):
+                yield f"{each.replied.request} was told {result.content!r}, and the answer was: {answer.verdict.value}"
 
 
 def definite_with_effect(case: Case) -> Iterator[str]:
@@ -59,12 +91,19 @@ def definite_with_effect(case: Case) -> Iterator[str]:
 
 
 def failed_with_effect(case: Case) -> Iterator[str]:
-    """A tool's error says of a transaction that it was rolled back."""
-    if case.card.kind is not EffectKind.TRANSACTIONAL or not case.effects:
-        return
-    for _, each in case.taken:
-        if any(result.call_id == case.card.call_id and result.is_error for result in each.replied.results):
-            yield f"{each.replied.request} was told that it failed, and yet: {case.effects}"
+    """Who tells that a call failed knows that nothing happened, and what had failed.
+
+    So the tools of the load are made: what they do not know they leave open.
+    """
+    since = min((each.sent.at for _, each in case.approvals), default=NEVER)
+    for each in case.thread.exchanges:
+        for result in _told(case, each.replied):
+            if not result.is_error:
+                continue
+            if case.effects:
+                yield f"{each.replied.request} was told {result.content!r}, and yet: {case.effects}"
+            elif not case.troubles.have_met(case.asked, since, each.replied.at):
+                yield f"{each.replied.request} was told {result.content!r}, and nothing that it had met failed"
 
 
 def ended_with_effect(case: Case) -> Iterator[str]:
@@ -92,3 +131,7 @@ def rerun(case: Case) -> Iterator[str]:
         yield "ran again after its replica had died between begin and settle"
     if case.taken:
         yield "was answered although its replica died between begin and settle"
+
+
+def _told(case: Case, reply: Replied) -> Iterator[Result]:
+    return (result for result in (*reply.results, *reply.page) if result.call_id == case.card.call_id)

@@ -88,7 +88,8 @@ class Result:
 class Sent:
     """One POST. Without answers it is a message, or (`looks`) asks how the thread stands.
 
-    `request` is unique in a history, `run` is the run id it was sent under, `user` who sent it.
+    `request` is unique in a history, `run` is the run id it was sent under, `user` who sent it. A question is for so
+    many `calls` (None: nobody says), and about the invoices `names`, which nobody else in no other thread asks about.
     """
 
     at: float
@@ -100,6 +101,8 @@ class Sent:
     intent: Intent | None = None
     run: str = ""
     user: str = ""
+    calls: int | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ class Replied:
 
     `cards` are those it shows, `open` the interrupts it says are not at their end; `is_paused`: it says that it waits.
     `status` is HTTP's (0: no reply at all), `replica` who served it ("": nobody said), `first_event_at` when its stream
-    began to speak.
+    began to speak. `page` are the results in the picture of the thread that it ends with, `names` the invoices that
+    any of its events speaks of. `has_left`: it was cut by who had sent it.
     """
 
     at: float
@@ -125,6 +129,9 @@ class Replied:
     status: int = 200
     replica: str = ""
     first_event_at: float | None = None
+    page: tuple[Result, ...] = ()
+    names: tuple[str, ...] = ()
+    has_left: bool = False
 
     @property
     def outcome(self) -> str:
@@ -157,6 +164,8 @@ class Fault:
     elsewhere: tuple[tuple[str, str], ...] = ()
     is_resume: bool = False
     """Whether the run that it was aimed at was a resume in progress."""
+    done_at: float | None = None
+    """By then it had certainly happened; None: at `at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +206,7 @@ class Effect:
 
     `key` is None where the far side recognises none; such calls are told apart by their arguments, which no two
     approvals of a history may share. `result` is what the tool must have returned. `at` None: nobody knows when.
+    `calls`: so often it was asked for under this key.
     """
 
     tool: str
@@ -204,6 +214,7 @@ class Effect:
     key: str | None = None
     result: str | None = None
     at: float | None = None
+    calls: int = 1
 
 
 @dataclass(frozen=True, slots=True)

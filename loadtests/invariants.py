@@ -11,23 +11,45 @@ from dataclasses import dataclass
 
 from loadtests.cases import Case, cases, shows
 from loadtests.claims import contradicted, lying_conflict
+from loadtests.doubts import doubt_of_safe_calls, needless_doubt, too_many_doubts
 from loadtests.executed import (
     altered,
+    called_again,
     definite_with_effect,
     ended_with_effect,
     expired_with_effect,
     failed_with_effect,
+    other_key,
     repeated,
     rerun,
+    told_otherwise,
     unapproved,
     without_effect,
 )
-from loadtests.history import Effect, Event, exchanges
-from loadtests.replies import REPLY_RULES, UNINFORMATIVE
+from loadtests.failing import failures_without_cause
+from loadtests.history import Effect, Event, Exchange, exchanges
+from loadtests.replies import REPLIES_EXCUSED_BY_FAILOVER, REPLY_RULES, UNINFORMATIVE
 from loadtests.threads import EXPIRED, IN_DOUBT, NEVER, NOT_FOUND, REQUIRED
-from stores.records import EffectKind, Verdict
+from loadtests.troubles import Troubles
+from stores.records import Verdict
 
-__all__ = ["EXPIRED", "IN_DOUBT", "NOT_FOUND", "REPLY_RULES", "REQUIRED", "RULES", "Violation", "judged", "violations"]
+__all__ = [
+    "EXPIRED",
+    "IN_DOUBT",
+    "NOT_FOUND",
+    "REPLY_RULES",
+    "REQUIRED",
+    "RULES",
+    "RUN_RULES",
+    "Violation",
+    "judged",
+    "violations",
+]
+
+DOUBTS_ARE_RARE = "doubts are rare"
+FAILURE_HAS_A_CAUSE = "a failure has a cause"
+RUN_RULES = (DOUBTS_ARE_RARE, FAILURE_HAS_A_CAUSE)
+"""What only a whole run of many users can break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +71,38 @@ class Judgement:
 
 def violations(history: Sequence[Event], effects: Sequence[Effect]) -> list[Violation]:
     """Return every rule that a history breaks, with the effects that an independent counter has."""
-    return list(judged(history, effects).violations)
+    return list(_judged(*cases(history, effects), history).violations)
 
 
 def judged(history: Sequence[Event], effects: Sequence[Effect]) -> Judgement:
-    """Judge a history with the effects that an independent counter has."""
+    """Judge a whole run of many users, with the effects that an independent counter has.
+
+    What may be is a share of all that was is judged here only: an example has too few of anything.
+    """
     found_cases, unknown = cases(history, effects)
+    judgement = _judged(found_cases, unknown, history)
+    broken = [
+        *(Violation("", DOUBTS_ARE_RARE, what) for what in too_many_doubts(found_cases)),
+        *(
+            Violation("", FAILURE_HAS_A_CAUSE, what)
+            for what in failures_without_cause(list(exchanges(history)), Troubles.of(history))
+        ),
+    ]
+    return Judgement((*judgement.violations, *broken), judgement.excused)
+
+
+def _judged(found_cases: Sequence[Case], unknown: Sequence[Effect], history: Sequence[Event]) -> Judgement:
     found = [Violation("", "no effect without an approval", f"nobody was asked for {each}") for each in unknown]
     excused: list[Violation] = []
+    lost = {_place(each) for case in found_cases if case.is_maybe_lost for each in case.thread.exchanges}
     all_of_them = list(exchanges(history))
+    steady = [each for each in all_of_them if _place(each) not in lost]
+    set_back = [each for each in all_of_them if _place(each) in lost]
     for rule, look in REPLY_RULES.items():
-        found += (Violation(name, rule, what) for name, what in look(all_of_them))
+        is_excusable = look in REPLIES_EXCUSED_BY_FAILOVER
+        found += (Violation(name, rule, what) for name, what in look(steady if is_excusable else all_of_them))
+        if is_excusable:
+            excused += (Violation(name, rule, what) for name, what in look(set_back))
     for case in found_cases:
         for rule, checks in RULES.items():
             for check in checks:
@@ -67,6 +110,10 @@ def judged(history: Sequence[Event], effects: Sequence[Effect]) -> Judgement:
                 is_excused = case.is_maybe_lost and check in EXCUSED_BY_FAILOVER
                 (excused if is_excused else found).extend(broken)
     return Judgement(tuple(found), tuple(excused))
+
+
+def _place(each: Exchange) -> tuple[str, str]:
+    return each.sent.scope, each.sent.thread
 
 
 def _other_replay(case: Case) -> Iterator[str]:
@@ -89,26 +136,6 @@ def _other_no_taken(case: Case) -> Iterator[str]:
     taken = {answer.verdict.value for answer, _ in case.taken}
     if len(taken) > 1 and Verdict.APPROVE.value not in taken:
         yield f"different decisions were taken: {sorted(taken)}"
-
-
-def _needless_doubt(case: Case) -> Iterator[str]:
-    """Only a failure between the first approval and the report explains it; a late result may end it again."""
-    unsafe = [card.interrupt_id for card in case.pause if card.kind is EffectKind.UNSAFE]
-    approved_at = min((each.sent.at for _, each in case.thread.approvals(unsafe)), default=NEVER)
-    for _, each in case.answered:
-        if each.replied.code != IN_DOUBT or not unsafe:
-            continue
-        if approved_at > each.replied.at:
-            yield "is in doubt, and nobody had approved an unsafe call of its pause"
-        elif not case.troubles.explain_doubt(each.sent.thread, approved_at, each.replied.at):
-            yield "is in doubt, and nothing had failed since it was approved"
-
-
-def _doubt_of_safe_calls(case: Case) -> Iterator[str]:
-    """A record that lost its decisions can not tell any more what was begun: even a safe call may be in doubt then."""
-    is_in_doubt = any(each.replied.code == IN_DOUBT for _, each in case.answered)
-    if is_in_doubt and not any(card.kind is EffectKind.UNSAFE for card in case.pause):
-        yield "is in doubt, and no call of its pause is unsafe"
 
 
 def _waits_for_nothing(case: Case) -> Iterator[str]:
@@ -162,7 +189,7 @@ def _seen_by_others(case: Case) -> Iterator[str]:
     results = {effect.result for effect in case.effects if effect.result is not None}
     for each in case.foreign:
         reply = each.replied
-        is_told = any(result.content in results for result in reply.results)
+        is_told = any(result.content in results for result in (*reply.results, *reply.page))
         if shows(reply, case.name) or case.name in reply.open or is_told:
             yield f"is seen by {each.sent.scope} in {each.sent.thread}"
         if each.answer_to(case.name) and not reply.is_cut and reply.code not in {NOT_FOUND, *UNINFORMATIVE}:
@@ -174,14 +201,16 @@ Check = Callable[[Case], Iterator[str]]
 RULES: dict[str, tuple[Check, ...]] = {
     "no effect without an approval": (unapproved,),
     "at most one effect per approval": (repeated,),
+    "a far side is given the approval's own key": (other_key,),
+    "a call is made once but after a failure": (called_again,),
     "executed arguments are the approved ones": (altered,),
-    "an answered approval has its effect": (without_effect,),
+    "an answered approval has its effect": (without_effect, told_otherwise),
     "a definite refusal has no effect": (definite_with_effect, failed_with_effect),
     "what was rejected, cancelled or expired has no effect": (ended_with_effect, expired_with_effect),
     "a duplicate replays the one answer": (_other_replay,),
     "a conflicting repeat is refused": (_conflict_taken, _other_no_taken),
     "an unsafe call never runs again after a doubt": (rerun,),
-    "a doubt has a cause": (_needless_doubt, _doubt_of_safe_calls),
+    "a doubt has a cause": (needless_doubt, doubt_of_safe_calls),
     "no pause without an open question": (_waits_for_nothing, _stale_pause),
     "nothing acknowledged is lost": (_lost, _wiped, _expired_early),
     "other scopes and threads see nothing": (_seen_by_others,),
@@ -194,7 +223,7 @@ EXCUSED_BY_FAILOVER: frozenset[Check] = frozenset(
         expired_with_effect,
         _other_replay,
         _other_no_taken,
-        _doubt_of_safe_calls,
+        doubt_of_safe_calls,
         _stale_pause,
         _lost,
         _wiped,

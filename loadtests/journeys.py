@@ -30,6 +30,8 @@ def approve_and_go_on(talk: Conversation) -> None:
     """Approve what is asked, some rounds of it in one thread; now and then the page is loaded in between."""
     for _ in range(talk.rng.randint(1, ROUNDS_MAX)):
         talk.ask(is_followed=talk.rng.random() < 0.25)
+        if talk.rng.random() < 0.2:
+            talk.again()  # as a page does that was loaded anew before it had kept the answer
         if not talk.cards or not _approve_all(talk):
             return
         if talk.rng.random() < 0.3:

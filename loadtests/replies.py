@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from app.errors import MEANINGS, Code
 from loadtests.history import Exchange, Replied
+from loadtests.pages import Found, never_shown, not_as_asked, not_shown, of_others
 from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, threads_of
 
 STATUSES = frozenset({429, 502, 503, 504})
@@ -15,9 +16,6 @@ UNINFORMATIVE = frozenset(
 )
 """Refusals that say nothing about whether there is such an approval."""
 _OF_A_KNOWN_ONE = frozenset({IN_PROGRESS, CONFLICT, EXPIRED, IN_DOUBT})
-
-Found = Iterator[tuple[str, str]]
-"""The approval, or "", and what is wrong."""
 
 
 def _unknown_reply(all_of_them: Sequence[Exchange]) -> Found:
@@ -56,7 +54,15 @@ def _forged(all_of_them: Sequence[Exchange]) -> Found:
             )
 
 
-REPLY_RULES: dict[str, Callable[[Sequence[Exchange]], Found]] = {
+Look = Callable[[Sequence[Exchange]], Found]
+
+REPLY_RULES: dict[str, Look] = {
     "every reply is one that clients know": _unknown_reply,
     "a forged answer is told nothing": _forged,
+    "a reply speaks of its own thread alone": of_others,
+    "a question is asked as it was said": not_as_asked,
+    "a page shows what was told": not_shown,
+    "a last look shows the page": never_shown,
 }
+REPLIES_EXCUSED_BY_FAILOVER: frozenset[Look] = frozenset({not_as_asked, not_shown})
+"""What a thread may do that went back to an earlier pause, or is gone."""

@@ -1,20 +1,22 @@
-"""When something was failing in a history, and what its failing explains."""
+"""When something was failing in a history, and where: what that explains of what clients were told, and what not."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import itemgetter
+from enum import Enum, auto
 
 from app.steps import Step
 from loadtests.history import Event, Exchange, Fault, FaultKind, Mended
+from loadtests.threads import IN_DOUBT, RUN_FAILED, STORE_UNAVAILABLE
 
 AFTERMATH_SECONDS = 15.0
-"""A freeze, a cut or a store's fault fails for so long after it is mended: two leases of 6 s, until who was out of
-reach is heard again by all."""
+"""Who was frozen or cut off is late for so long after it is mended: two leases of 6 s, until all others hear it."""
+STORE_AFTERMATH_SECONDS = 5.0
+"""After a store's fault: connections are made anew, and every heartbeat of a third of a lease is written again."""
+KILL_AFTERMATH_SECONDS = 2.0
+"""A kill cuts streams, which clients and balancer notice at once; on a busy machine, a little later."""
 UNREPLICATED_SECONDS = 3.0
 """What a Redis acknowledged so long before its failover may be lost: its replica follows asynchronously, on a busy
 machine by up to a second or two; whoever promotes it makes sure that it follows at all."""
@@ -26,85 +28,162 @@ MAY_LEAVE_DOUBT = frozenset(
 when all are settled. At a begin or after a settle, it is another call of the same pause that may be."""
 NEVER = float("inf")
 
+_AFTERMATHS = {
+    FaultKind.FREEZE: AFTERMATH_SECONDS,
+    FaultKind.CUT: AFTERMATH_SECONDS,
+    FaultKind.STORE_RESTART: STORE_AFTERMATH_SECONDS,
+    FaultKind.FAILOVER: STORE_AFTERMATH_SECONDS,
+    FaultKind.SLOW_STORE: STORE_AFTERMATH_SECONDS,
+}
+_MAY_HAVE_RUN = frozenset({IN_DOUBT, RUN_FAILED, STORE_UNAVAILABLE})
+"""Refusals by a replica that may have carried the run out until then. All others say that it is not there."""
+
+
+class Cause(Enum):
+    """How well a failure explains a doubt."""
+
+    HIT = auto()
+    """It hit a resume of this very thread: at a known step, or its stream was cut by the kill of its replica."""
+    NEAR = auto()
+    """It struck a replica, or the store, that the thread's requests had met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One fault and for how long it may show: `until` it was mended, and its aftermath.
+
+    `done_at`: by then it had certainly begun. A kill has done all harm to what ran by then.
+    """
+
+    fault: Fault
+    done_at: float
+    mended_at: float
+
+    @property
+    def until(self) -> float:
+        """Until when those notice it that it hit, or that came while it went on."""
+        kind = self.fault.kind
+        if kind is FaultKind.KILL:
+            return self.done_at + KILL_AFTERMATH_SECONDS
+        return self.mended_at + _AFTERMATHS.get(kind, 0.0) if kind is not None else NEVER
+
+    @property
+    def is_known_kill(self) -> bool:
+        """Whether it is known which resumes it hit: those and no others."""
+        return self.fault.kind is FaultKind.KILL and bool(self.fault.step)
+
+    def strikes(self, replica: str) -> bool:
+        """Whether it struck this replica, alone or among all; "" is one that nobody named."""
+        return self.fault.replica in {"", replica} or not replica
+
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """Times at which something failed, from a fault until it was mended.
+    """All faults of a history, and by thread those that hit a resume of it, with the step it had come to."""
 
-    `begins` are sorted; `ends` are the latest end of all faults that had begun by then; `failovers` have both times.
-    """
-
-    begins: tuple[float, ...]
-    ends: tuple[float, ...]
-    failovers: tuple[tuple[float, float], ...]
-    kills: Mapping[str, tuple[tuple[float, str], ...]]
-    """Kills at a known step, by the threads whose resumes they hit: when, and the step that each had come to."""
+    all: tuple[Trouble, ...]
+    hits: Mapping[str, tuple[tuple[Trouble, str], ...]]
 
     @classmethod
     def of(cls, history: Sequence[Event]) -> Troubles:
-        """Find them. A fault of no kind, as machines have them, is never over."""
-        found = sorted(_intervals(history), key=itemgetter(0))
-        # A balancer that loads its configuration anew may cut a stream; no replica and no store notices.
-        causes = [
-            (at, _harmful_until(at, until, kind)) for at, until, kind in found if kind is not FaultKind.BALANCER_RELOAD
-        ]
-        latest = accumulate((until for _, until in causes), max)
-        failovers = tuple((at, until) for at, until, kind in found if kind is FaultKind.FAILOVER)
-        return cls(tuple(at for at, _ in causes), tuple(latest), failovers, _kills(history))
+        """Find them. A fault of no kind, as machines have them, is never over, and strikes all."""
+        found = tuple(_troubles(history))
+        hits: defaultdict[str, list[tuple[Trouble, str]]] = defaultdict(list)
+        for each in found:
+            if each.fault.step:
+                for thread, step in ((each.fault.thread, each.fault.step), *each.fault.elsewhere):
+                    hits[thread].append((each, step))
+        return cls(found, {thread: tuple(those) for thread, those in hits.items()})
 
-    def explain_doubt(self, thread: str, since: float, until: float) -> bool:
-        """Whether anything failed between these times, or still failed from before, that may leave a call in doubt.
+    def cause_of_doubt(self, asked: Sequence[Exchange], since: float, until: float) -> Cause | None:
+        """Return what may have left a call in doubt that was approved at `since`, and was told to be so at `until`.
 
-        Of a kill at a known step it is known which resumes it hit, and how far each was.
+        `asked` are the requests of its thread that may have begun it. One alone is enough that met a failing replica;
+        after a first hit others take the thread over, and nobody knows who.
         """
-        known = bisect_left(self.begins, until)
-        if known > 0 and self.ends[known - 1] >= since:
-            return True
-        return any(since <= at <= until and step in MAY_LEAVE_DOUBT for at, step in self.kills.get(thread, ()))
+        hits = self._hits(asked, since, until)
+        if any(step in MAY_LEAVE_DOUBT or each.fault.kind is not FaultKind.KILL for each, step in hits):
+            return Cause.HIT
+        if any(_has_cut(each, other, since) for each in self.all for other in asked if other.sent.at <= until):
+            return Cause.HIT
+        first_hit_at = min((each.fault.at for each, _ in hits), default=NEVER)
+        for each in self.all:
+            if each.is_known_kill or each.fault.kind is FaultKind.BALANCER_RELOAD or each.fault.at > until:
+                continue
+            ends_at = each.done_at if each.fault.kind is FaultKind.KILL else each.until
+            if ends_at >= first_hit_at or any(_may_have_met(each, other, ends_at, since, until) for other in asked):
+                return Cause.NEAR
+        return None
+
+    def have_met(self, asked: Sequence[Exchange], since: float, until: float) -> bool:
+        """Whether anything at all struck what these requests of a thread had met, so that something was done again."""
+        return bool(self._hits(asked, since, until)) or any(
+            _may_have_met(each, other, each.until, since, until) for each in self.all for other in asked
+        )
+
+    def explain_failure(self, each: Exchange) -> bool:
+        """Whether a failure explains that a request was cut, or was told of one."""
+        return any(
+            trouble.strikes(each.replied.replica)
+            and trouble.fault.at <= each.replied.at
+            and max(trouble.until, trouble.mended_at if not each.replied.replica else 0.0) >= each.sent.at
+            for trouble in self.all
+        )
 
     def may_have_lost(self, exchanges: Sequence[Exchange]) -> bool:
         """Whether a failover may have lost what one of these exchanges was told."""
         return any(
-            each.replied.at >= at - UNREPLICATED_SECONDS and each.sent.at <= until
-            for at, until in self.failovers
+            each.replied.at >= trouble.fault.at - UNREPLICATED_SECONDS and each.sent.at <= trouble.mended_at
+            for trouble in self.all
+            if trouble.fault.kind is FaultKind.FAILOVER
             for each in exchanges
         )
 
+    def _hits(self, asked: Sequence[Exchange], since: float, until: float) -> list[tuple[Trouble, str]]:
+        threads = {each.sent.thread for each in asked}
+        return [
+            (each, step)
+            for thread in threads
+            for each, step in self.hits.get(thread, ())
+            if since <= each.done_at and each.fault.at <= until
+        ]
 
-def _intervals(history: Sequence[Event]) -> Iterator[tuple[float, float, FaultKind | None]]:
-    """Return each fault with the time at which it was over, latest first."""
-    mended: dict[tuple[str, FaultKind], float] = {}
-    for event in reversed(history):
+
+def _has_cut(trouble: Trouble, each: Exchange, since: float) -> bool:
+    """Whether a kill at random, of the very replica that served a request, ended its stream."""
+    fault, reply = trouble.fault, each.replied
+    is_kill = fault.kind is FaultKind.KILL and not fault.step and fault.replica == reply.replica
+    was_on = max(since, each.sent.at) <= trouble.done_at and fault.at <= reply.at <= trouble.until
+    return is_kill and reply.is_cut and not reply.has_left and was_on
+
+
+def _may_have_met(trouble: Trouble, each: Exchange, ends_at: float, since: float, until: float) -> bool:
+    reply = each.replied
+    may_have_run = not reply.is_replay and (reply.code is None or reply.code in _MAY_HAVE_RUN)
+    begins_at = max(since, each.sent.at)
+    return (
+        may_have_run
+        and trouble.strikes(reply.replica)
+        and each.sent.at <= until
+        and trouble.fault.at <= until
+        and ends_at >= begins_at
+    )
+
+
+def _troubles(history: Sequence[Event]) -> Iterator[Trouble]:
+    """Return each fault with the time at which it was over: the first mending that came when it was done."""
+    mended: defaultdict[tuple[str, FaultKind], list[float]] = defaultdict(list)
+    for event in history:
+        if isinstance(event, Mended):
+            mended[event.replica, event.kind].append(event.at)
+    for event in history:
         match event:
-            case Mended():
-                mended[event.replica, event.kind] = event.at
-            case Fault() if _is_known_kill(event):
-                pass
-            case Fault():
-                until = NEVER if event.kind is None else mended.get((event.replica, event.kind), NEVER)
-                yield event.at, until, event.kind
+            case Fault(kind=None):
+                # Nobody says when it is over, nor how far it reaches.
+                yield Trouble(Fault(event.at, ""), event.at, NEVER)
+            case Fault(kind=FaultKind() as kind):
+                done_at = event.done_at if event.done_at is not None else event.at
+                ends = (at for at in mended[event.replica, kind] if at >= done_at)
+                yield Trouble(event, done_at, min(ends, default=NEVER))
             case _:
                 pass
-
-
-def _harmful_until(at: float, until: float, kind: FaultKind | None) -> float:
-    """Return until when a fault may leave a call in doubt that was approved no earlier.
-
-    Who was killed has done all harm by then; who was stopped, when it is gone. Others come back, and are late.
-    """
-    if kind is FaultKind.KILL:
-        return at
-    return until if kind is FaultKind.STOP else until + AFTERMATH_SECONDS
-
-
-def _kills(history: Sequence[Event]) -> dict[str, tuple[tuple[float, str], ...]]:
-    found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-    for event in history:
-        if isinstance(event, Fault) and _is_known_kill(event):
-            for thread, step in ((event.thread, event.step), *event.elsewhere):
-                found[thread].append((event.at, step))
-    return {thread: tuple(kills) for thread, kills in found.items()}
-
-
-def _is_known_kill(fault: Fault) -> bool:
-    return fault.kind is FaultKind.KILL and bool(fault.step)

@@ -18,6 +18,7 @@ from loadtests.history import (
     Replied,
     Result,
     Sent,
+    exchanges,
 )
 from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, NOT_FOUND
 from stores.records import EffectKind, Verdict
@@ -54,10 +55,11 @@ class Timed:
     events: list[Event] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     served_by: str = "a"
+    _looks: dict[str, Sent] = field(default_factory=dict)
 
     @property
     def history(self) -> list[Event]:
-        return sorted(self.events, key=lambda event: event.at)
+        return sorted(map(self._with_page, self.events), key=lambda event: event.at)
 
     def send(
         self,
@@ -68,14 +70,32 @@ class Timed:
         intent: Intent = Intent.ASK,
         scope: str = "alice",
         run: str = "",
+        calls: int | None = None,
+        about: tuple[str, ...] = (),
         **reply: object,
     ) -> None:
-        """Send something and get this reply."""
+        """Send something and get this reply. A question is for so many calls, and `about` these invoices."""
         request = f"{thread}:{len(self.events)}"
         looks = intent in {Intent.LOOK, Intent.LAST} and not answers
-        self.events.append(Sent(sent_at, request, scope, thread, answers, looks, intent, run or request, "user"))
+        sent = Sent(sent_at, request, scope, thread, answers, looks, intent, run or request, "user", calls, about)
+        if looks and not {"page", "names"} & reply.keys():
+            self._looks[request] = sent
+        self.events.append(sent)
         replied = Replied(replied_at, request, replica=self.served_by, first_event_at=(sent_at + replied_at) / 2)
         self.events.append(replace(replied, **reply))  # type: ignore[arg-type]  # fields of Replied
+
+    def _with_page(self, event: Event) -> Event:
+        """Let a page that is loaded show all that was asked, and every result that was told, in its thread by then."""
+        sent = self._looks.get(event.request) if isinstance(event, Replied) else None
+        if sent is None or not isinstance(event, Replied):
+            return event
+        before = [
+            each
+            for each in exchanges(self.events)
+            if (each.sent.scope, each.sent.thread) == (sent.scope, sent.thread) and each.replied.at < sent.at
+        ]
+        page = tuple(dict.fromkeys(result for each in before for result in each.replied.results))
+        return replace(event, page=page, names=tuple(sorted({name for each in before for name in each.sent.names})))
 
     def show(self, sent_at: float, replied_at: float, thread: str, *names: str, **fields: object) -> None:
         """Ask for calls that wait for a person."""
@@ -191,4 +211,19 @@ def chaos_run() -> Timed:
     run.events += [Began(50.0, Phase.QUIET), Began(51.0, Phase.LAST_LOOK), Began(60.0, Phase.END)]
     for number, thread in enumerate(("moved", "doubt", "thawed", "late", "two", "attacked")):
         run.send(52.0 + number, 52.5 + number, thread, intent=Intent.LAST)
+    return run
+
+
+def doubts_nearby(answered: int, doubted: int) -> Timed:
+    """Let a replica be frozen all the while that pauses come to their end or into doubt there."""
+    run = Timed()
+    run.fail(0.0, 900.0, FaultKind.FREEZE, "a")
+    for number in range(answered + doubted):
+        name, thread, at = f"wire-{number}", f"thread-{number}", 10.0 + number
+        run.show(at, at + 0.1, thread, name)
+        if number < doubted:
+            run.refuse(at + 0.2, at + 0.3, thread, approval(name), code=IN_DOUBT)
+        else:
+            run.happen(at + 0.25, name)
+            run.answer(at + 0.2, at + 0.3, thread, approval(name))
     return run

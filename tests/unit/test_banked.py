@@ -70,3 +70,13 @@ async def test_an_effect_has_the_arguments_and_the_result_of_its_tool(
 async def test_a_bank_that_did_nothing_has_no_effects(tmp_path: Path) -> None:
     async with open_bank(f"sqlite+aiosqlite:///{tmp_path}/none.db") as bank:
         assert effects_of((await bank.get("/effects")).json()) == []
+
+
+async def test_each_call_under_a_key_is_counted_and_is_one_effect(tmp_path: Path) -> None:
+    async with open_bank(f"sqlite+aiosqlite:///{tmp_path}/none.db") as bank:
+        for key in ("af-call-1", "af-call-1", "af-call-2"):
+            await bank.post("/payments", json={"key": key, **ORDER})
+        await bank.post("/wires", json=ORDER)
+        effects = effects_of((await bank.get("/effects")).json())
+
+    assert {each.key: each.calls for each in effects} == {"af-call-1": 2, "af-call-2": 1, None: 1}

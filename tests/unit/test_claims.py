@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from loadtests.history import Intent
 from loadtests.invariants import violations
 from loadtests.threads import CONFLICT, EXPIRED
-from tests.unit.forged import Timed, approval, chaos_run, rejection, result
+from tests.unit.forged import Timed, approval, chaos_run, rejection
 
 EDITED = '{"invoice":"edited"}'
 
@@ -32,13 +31,6 @@ def is_told_twice_that_it_expired(run: Timed) -> None:
     expires(run, at=102.0)
 
 
-def fails_after_its_effect(run: Timed) -> None:
-    """Only of a transaction does an error say that nothing happened."""
-    error = replace(result("pay-6"), content="Error: the line broke.", is_error=True)
-    run.send(18.0, 19.0, "claimed", approval("pay-6"), results=(error,))
-    run.happen(18.5, "pay-6")
-
-
 def conflicts_with_what_somebody_else_had_sent(run: Timed) -> None:
     run.cut(18.0, 19.0, "claimed", rejection("pay-6"))
     run.refuse(18.5, 19.5, "claimed", approval("pay-6"), code=CONFLICT)
@@ -56,7 +48,6 @@ def is_approved_in_two_ways_at_once(run: Timed) -> None:
     "happen",
     [
         is_told_twice_that_it_expired,
-        fails_after_its_effect,
         conflicts_with_what_somebody_else_had_sent,
         is_approved_in_two_ways_at_once,
     ],

@@ -3,87 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
-from loadtests.history import Answer, Effect, Event, Fault, Replied, Sent
+from loadtests.history import Answer, Fault, Replied, Sent
 from loadtests.invariants import Violation, violations
 from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, NOT_FOUND, REQUIRED
-from stores.records import EffectKind, Verdict
+from stores.records import Verdict
 from tests.unit.forged import approval, card, result
-
-
-@dataclass(slots=True)
-class Forged:
-    """A history in which every promise was kept, until a test breaks one."""
-
-    events: list[Event] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
-
-    @property
-    def at(self) -> float:
-        return float(len(self.events))
-
-    def send(self, thread: str, *answers: Answer, scope: str = "alice", looks: bool = False, **reply: object) -> None:
-        """Send something and get this reply."""
-        request = f"request-{len(self.events)}"
-        self.events.append(Sent(self.at, request, scope, thread, answers, looks))
-        self.events.append(replace(Replied(self.at, request), **reply))  # type: ignore[arg-type]  # fields of Replied
-
-    def show(self, thread: str, *names: str) -> None:
-        self.send(thread, is_paused=True, cards=tuple(map(card, names)))
-
-    def look(self, thread: str, *names: str) -> None:
-        self.send(thread, looks=True, is_paused=bool(names), cards=tuple(map(card, names)), open=names)
-
-    def happen(self, name: str, **changes: object) -> None:
-        """Let the far side count an effect."""
-        key = name if card(name).kind is EffectKind.IDEMPOTENT else None
-        effect = Effect(card(name).tool, card(name).arguments, key, result(name).content, self.at)
-        self.effects.append(replace(effect, **changes))  # type: ignore[arg-type]  # fields of Effect
-
-    def answer(self, thread: str, *answers: Answer, is_replay: bool = False) -> None:
-        """Get the answer of a run that these decisions ended."""
-        approved = [each.interrupt_id for each in answers if each.verdict is Verdict.APPROVE]
-        results = tuple(map(result, approved))
-        self.send(thread, *answers, is_replay=is_replay, results=results, text=f"done {approved}")
-
-    def die(self, *left_begun: str) -> None:
-        self.events.append(Fault(self.at, "a", frozenset(left_begun)))
+from tests.unit.plain import Forged, plain_history
 
 
 @pytest.fixture
 def forged() -> Forged:
-    """Two calls carried out past a dead replica, one in doubt, one rejected, one expired, one open, a bystander."""
-    forged = Forged()
-    forged.show("both", "pay-1", "refund-1")
-    forged.send("both", approval("pay-1"), approval("refund-1"), is_cut=True)
-    forged.happen("pay-1")
-    forged.happen("refund-1")
-    forged.answer("both", approval("pay-1"), approval("refund-1"))
-    forged.answer("both", approval("pay-1"), approval("refund-1"), is_replay=True)
-    forged.send("both", Answer("pay-1", Verdict.REJECT), code=CONFLICT)
-    forged.show("doubt", "wire-1")
-    forged.send("doubt", approval("wire-1"), is_cut=True)
-    forged.die("wire-1")
-    forged.send("doubt", approval("wire-1"), code=IN_DOUBT)
-    forged.show("no", "wire-2")
-    forged.send("no", approval("wire-2"), code="APPROVAL_RESUME_INVALID", definite=True)
-    forged.answer("no", Answer("wire-2", Verdict.REJECT))
-    forged.show("late", "wire-3")
-    forged.events.append(Fault(1000.0, "b"))
-    forged.events.append(Sent(1001.0, "late", "alice", "late", (approval("wire-3"),)))
-    forged.events.append(Replied(1002.0, "late", code=EXPIRED, definite=True))
-    forged.show("open", "pay-2")
-    forged.send("open", code=REQUIRED)
-    forged.look("open", "pay-2")
-    forged.show("over", "pay-3")
-    forged.events.append(Sent(1003.0, "over", "alice", "over", looks=True))
-    forged.events.append(Replied(1004.0, "over"))
-    forged.send("both", approval("pay-1"), scope="bob", code=NOT_FOUND)
-    forged.send("both", scope="bob", looks=True)
-    return forged
+    return plain_history()
 
 
 def test_a_clean_history_breaks_no_rule(forged: Forged) -> None:
@@ -91,7 +25,11 @@ def test_a_clean_history_breaks_no_rule(forged: Forged) -> None:
 
 
 def pays_what_nobody_was_asked_for(forged: Forged) -> None:
-    forged.happen("pay-1", key="another")
+    forged.happen("pay-1", key="another", arguments='{"invoice":"pay-9"}')
+
+
+def pays_under_another_key(forged: Forged) -> None:
+    forged.effects[0] = replace(forged.effects[0], key="pay-1-again")
 
 
 def pays_what_is_not_answered_yet(forged: Forged) -> None:
@@ -103,7 +41,7 @@ def pays_before_the_approval(forged: Forged) -> None:
 
 
 def refunds_twice(forged: Forged) -> None:
-    forged.happen("refund-1")
+    forged.happen("refund-1", at=None)
 
 
 def pays_with_other_arguments(forged: Forged) -> None:
@@ -112,7 +50,7 @@ def pays_with_other_arguments(forged: Forged) -> None:
 
 def refunds_as_shown_what_was_edited(forged: Forged) -> None:
     forged.show("edit", "refund-9")
-    forged.happen("refund-9", at=2000.0)
+    forged.happen("refund-9", at=None)
     forged.answer("edit", approval("refund-9", arguments='{"invoice":"refund-8"}'))
 
 
@@ -169,14 +107,10 @@ def takes_a_conflicting_repeat(forged: Forged) -> None:
     first = next(event for event in forged.events if isinstance(event, Replied) and event.code == CONFLICT)
     told = next(event for event in forged.events if isinstance(event, Replied) and event.is_replay)
     forged.events[forged.events.index(first)] = replace(told, at=first.at, request=first.request)
-    # No effect and no result, so that nothing but the conflict is to be found.
-    forged.effects = [effect for effect in forged.effects if effect.tool == "wire"]
-    forged.events = [
-        replace(event, results=tuple(replace(each, is_error=True) for each in event.results))
-        if isinstance(event, Replied)
-        else event
-        for event in forged.events
-    ]
+    # An edit, since a rejection that is told a result is broken in another way too.
+    sent = next(event for event in forged.events if isinstance(event, Sent) and event.request == first.request)
+    edit = (approval("pay-1", arguments="{}"),)
+    forged.events[forged.events.index(sent)] = replace(sent, answers=edit)
 
 
 def wires_again_after_a_doubt(forged: Forged) -> None:
@@ -258,6 +192,7 @@ def answers_in_another_thread(forged: Forged) -> None:
 
 BROKEN = [
     (pays_what_nobody_was_asked_for, "", "no effect without an approval"),
+    (pays_under_another_key, "pay-1", "a far side is given the approval's own key"),
     (pays_what_is_not_answered_yet, "pay-2", "no effect without an approval"),
     (pays_before_the_approval, "pay-1", "no effect without an approval"),
     (refunds_twice, "refund-1", "at most one effect per approval"),
@@ -307,7 +242,7 @@ def test_a_broken_rule_is_named_with_its_approval_and_no_other_is(
 
 
 def test_a_violation_says_which_approval_broke_which_rule(forged: Forged) -> None:
-    forged.happen("refund-1")
+    forged.happen("refund-1", at=None)
 
     (found,) = violations(forged.events, forged.effects)
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from loadtests.history import FaultKind, Intent
-from loadtests.invariants import REPLY_RULES, RULES, violations
+from loadtests.invariants import violations
 from loadtests.left_begun import ON_ITS_WAY_SECONDS
-from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, REQUIRED
+from loadtests.threads import CONFLICT, IN_DOUBT, IN_PROGRESS, REQUIRED
 from loadtests.troubles import AFTERMATH_SECONDS
-from tests.unit import test_invariants
 from tests.unit import test_invariants_in_time as legal
-from tests.unit.forged import Timed, approval, cancellation, card, chaos_run, rejection, result
+from tests.unit.forged import Timed, approval, cancellation, card, chaos_run, rejection
 
 
 @pytest.fixture
@@ -27,16 +26,10 @@ def pays_twice_what_only_a_replay_told(run: Timed) -> None:
     run.happen(30.5, "pay-6")
 
 
-def replays_what_never_happened(run: Timed) -> None:
-    legal.is_only_known_from_a_replay(run)
-    run.effects.pop()
-
-
-def refunds_what_it_said_was_rolled_back(run: Timed) -> None:
-    run.show(16.0, 17.0, "failed", "refund-6")
-    error = replace(result("refund-6"), content="Error: failed.", is_error=True)
-    run.send(17.0, 18.0, "failed", approval("refund-6"), results=(error,))
-    run.happen(None, "refund-6")
+def asks_the_far_side_again_without_a_reason(run: Timed) -> None:
+    run.show(16.0, 17.0, "again", "pay-6")
+    run.happen(17.5, "pay-6", calls=2)
+    run.answer(17.0, 18.0, "again", approval("pay-6"))
 
 
 def refuses_a_sibling_definitely_after_the_effect(run: Timed) -> None:
@@ -48,32 +41,8 @@ def wires_before_any_request_that_was_not_refused_definitely(run: Timed) -> None
     run.effects[-1] = replace(run.effects[-1], at=17.2)
 
 
-def tells_a_definite_outage(run: Timed) -> None:
-    run.refuse(0.5, 0.9, "moved", code="STORE_UNAVAILABLE", definite=True)
-
-
-def fails_with_http_500(run: Timed) -> None:
-    run.send(10.0, 11.0, "moved", code="HTTP 500", status=500)
-
-
-def answers_with_a_code_that_nobody_knows(run: Timed) -> None:
-    run.refuse(10.0, 11.0, "moved", code="INTERNAL_ERROR")
-
-
-def answers_a_forgery(run: Timed) -> None:
-    run.answer(37.0, 37.5, "attacked", rejection("pay-9"), intent=Intent.FORGE)
-
-
-def knows_a_forgery(run: Timed) -> None:
-    run.refuse(37.0, 37.5, "attacked", approval("pay-9"), code=EXPIRED, intent=Intent.FORGE)
-
-
 def pays_a_forgery(run: Timed) -> None:
     run.happen(37.2, "pay-9")
-
-
-def tells_an_intruder_that_it_is_busy_with_it(run: Timed) -> None:
-    run.refuse(37.0, 37.5, "attacked", approval("pay-5"), code=IN_PROGRESS, scope="mallory", intent=Intent.INTRUDE)
 
 
 def takes_the_decision_of_an_intruder(run: Timed) -> None:
@@ -148,7 +117,7 @@ def doubts_without_a_fault_since_the_approval(run: Timed) -> None:
 
 
 def doubts_because_of_a_fault_that_came_later(run: Timed) -> None:
-    run.fail(103.5, 105.0, FaultKind.KILL)
+    run.fail(103.5, 105.0, FaultKind.KILL, run.served_by)
     doubts_without_a_fault_since_the_approval(run)
 
 
@@ -159,7 +128,7 @@ def doubts_because_of_a_balancer(run: Timed) -> None:
 
 def doubts_what_was_only_rejected(run: Timed) -> None:
     run.show(5.0, 6.0, "no", "wire-6")
-    run.fail(12.0, 12.5, FaultKind.CUT)
+    run.fail(12.0, 12.5, FaultKind.CUT, run.served_by)
     run.refuse(12.0, 13.0, "no", rejection("wire-6"), code=IN_DOUBT)
 
 
@@ -181,18 +150,11 @@ def wires_what_another_kill_left_begun(run: Timed) -> None:
 
 
 BROKEN = [
+    (asks_the_far_side_again_without_a_reason, "pay-6", "a call is made once but after a failure"),
     (pays_twice_what_only_a_replay_told, "pay-6", "at most one effect per approval"),
-    (replays_what_never_happened, "pay-6", "an answered approval has its effect"),
-    (refunds_what_it_said_was_rolled_back, "refund-6", "a definite refusal has no effect"),
     (refuses_a_sibling_definitely_after_the_effect, "pay-1", "a definite refusal has no effect"),
     (wires_before_any_request_that_was_not_refused_definitely, "wire-6", "a definite refusal has no effect"),
-    (tells_a_definite_outage, "", "every reply is one that clients know"),
-    (fails_with_http_500, "", "every reply is one that clients know"),
-    (answers_with_a_code_that_nobody_knows, "", "every reply is one that clients know"),
-    (answers_a_forgery, "pay-9", "a forged answer is told nothing"),
-    (knows_a_forgery, "pay-9", "a forged answer is told nothing"),
     (pays_a_forgery, "", "no effect without an approval"),
-    (tells_an_intruder_that_it_is_busy_with_it, "pay-5", "other scopes and threads see nothing"),
     (is_in_progress_after_its_answer, "refund-4", "what was decided stays decided"),
     (is_in_doubt_after_its_answer, "wire-2", "what was decided stays decided"),
     (is_rejected_after_it_expired, "pay-3", "what was decided stays decided"),
@@ -236,13 +198,9 @@ def test_an_effect_that_an_intruder_caused_is_one_that_nobody_approved(run: Time
 
 
 def test_a_fault_explains_doubts_only_for_so_long(run: Timed) -> None:
-    run.fail(90.0, 95.0, FaultKind.CUT)
+    run.fail(90.0, 95.0, FaultKind.CUT, run.served_by)
     late = 95.0 + AFTERMATH_SECONDS + 1
     run.show(late, late + 1, "after", "wire-6")
     run.refuse(late + 2, late + 3, "after", approval("wire-6"), code=IN_DOUBT)
 
     assert {each.rule for each in violations(run.history, run.effects)} == {"a doubt has a cause"}
-
-
-def test_every_rule_is_broken_here_or_among_the_simple_histories() -> None:
-    assert {rule for _, _, rule in (*BROKEN, *test_invariants.BROKEN)} == {*RULES, *REPLY_RULES}

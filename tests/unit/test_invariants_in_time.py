@@ -31,11 +31,12 @@ def looks_before_it_is_shown(run: Timed) -> None:
     run.send(30.9, 31.9, "two", intent=Intent.LOOK)
 
 
-def fails_with_a_tool_that_may_have_done_it(run: Timed) -> None:
-    run.show(16.0, 17.0, "failed", "pay-6")
-    error = replace(result("pay-6"), content="Error: failed.", is_error=True)
-    run.send(17.0, 18.0, "failed", approval("pay-6"), results=(error,))
-    run.happen(17.5, "pay-6")
+def fails_with_a_tool_that_a_freeze_kept_from_its_far_side(run: Timed) -> None:
+    run.show(16.0, 17.0, "failed", "wire-6")
+    run.fail(17.2, 17.8, FaultKind.FREEZE, "b")
+    error = replace(result("wire-6"), content="Error: nothing was wired.", is_error=True)
+    run.served_by = "b"
+    run.send(17.0, 18.0, "failed", approval("wire-6"), results=(error,))
 
 
 def looks_when_it_is_decided_and_not_over(run: Timed) -> None:
@@ -94,13 +95,13 @@ def asks_for_more_than_anybody_was_shown(run: Timed) -> None:
 
 def is_in_doubt_while_a_fault_fails_after_it_is_mended(run: Timed) -> None:
     run.show(100.0, 101.0, "after", "wire-6")
-    run.fail(90.0, 95.0, FaultKind.CUT)
+    run.fail(90.0, 95.0, FaultKind.CUT, run.served_by)
     run.refuse(102.0, 103.0, "after", approval("wire-6"), code=IN_DOUBT)
 
 
 def holds_its_siblings_back(run: Timed) -> None:
     run.show(5.0, 6.0, "held", "wire-6", "pay-6")
-    run.fail(12.0, 12.5, FaultKind.CUT)
+    run.fail(12.0, 12.5, FaultKind.CUT, run.served_by)
     run.refuse(11.0, 13.0, "held", approval("wire-6"), approval("pay-6"), code=IN_DOUBT)
 
 
@@ -135,7 +136,7 @@ def is_told_nothing_by_a_host_that_is_full(run: Timed) -> None:
 LEGAL = [
     looks_while_it_is_carried_out,
     looks_before_it_is_shown,
-    fails_with_a_tool_that_may_have_done_it,
+    fails_with_a_tool_that_a_freeze_kept_from_its_far_side,
     looks_when_it_is_decided_and_not_over,
     looks_when_its_time_is_over,
     is_expired_for_one_who_waits_since,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from loadtests.history import Event, Fault, FaultKind, Intent, Sent
+from loadtests.history import Event, Fault, FaultKind, Intent, Replied, Sent
 from loadtests.invariants import violations
 from loadtests.threads import IN_DOUBT, NOT_FOUND
-from tests.unit.forged import Timed, approval, chaos_run, rejection
+from tests.unit.forged import Timed, approval, chaos_run, rejection, result
 
 MIDDLE = ("before-effect", "after-effect", "before-settle")
 
@@ -92,4 +92,6 @@ def _without_sibling(event: Event) -> Event:
     """Let the pause of "thawed" have one approved call alone, of which alone it is known how far it was."""
     if isinstance(event, Sent) and event.thread == "thawed" and event.answers:
         return replace(event, answers=(event.answers[0], rejection("pay-2")))
+    if isinstance(event, Replied):
+        return replace(event, results=tuple(each for each in event.results if each != result("pay-2")))
     return event

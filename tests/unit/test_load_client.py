@@ -20,7 +20,7 @@ from itertools import count
 import gevent
 from locust.contrib.fasthttp import FastHttpSession
 from locust.event import EventHook
-from deploy.agui_client import ask
+from deploy.agui_client import ask, hydrate
 from loadtests.client import Client
 from loadtests.history import Intent
 written, counted = [], []
@@ -28,14 +28,17 @@ fire = EventHook()
 fire.add_listener(lambda request_type, exception, **_: counted.append([request_type, exception is None]))
 session = FastHttpSession(sys.argv[1], EventHook(), None, max_retries=0, max_redirects=0)
 client = Client(session, fire, written.append, user="u", scope="s", numbers=count(), patience_seconds=1.0)
-for words, leave_after_seconds in (("answered", None), ("hung up on", None), ("refused", None), ("left", 0.2)):
-    client.post(ask("t", words), Intent.ASK, leave_after_seconds=leave_after_seconds)
+client.post(ask("t", "answered: pay INV-1 and pay INV-2 then pay INV-3"), Intent.ASK)
+client.post(hydrate("hung up on"), Intent.LOOK)
+client.post(ask("t", "refused"), Intent.ASK)
+client.post(ask("t", "left"), Intent.ASK, leave_after_seconds=0.2)
 killed = gevent.spawn(client.post, ask("t", "killed"), Intent.ASK)
 while len(written) < 9:
     gevent.sleep(0)
 killed.kill()
 replies = [each for each in written if type(each).__name__ == "Replied"]
-print(json.dumps([[each.code, each.is_cut, each.first_event_at is not None] for each in replies]))
+print(json.dumps([[each.code, each.is_cut, each.first_event_at is not None, each.has_left] for each in replies]))
+print(json.dumps([[each.calls, each.names] for each in written if type(each).__name__ == "Sent"]))
 print(json.dumps(counted))
 print(len(written))
 """
@@ -93,10 +96,15 @@ def server() -> Iterator[Server]:
 def test_a_post_is_sent_once_and_its_reply_is_what_was_seen_of_it(server: Server) -> None:
     command = [sys.executable, "-c", POSTS, server.url]
     told = subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True)
-    replies, counted, written = map(json.loads, told.stdout.splitlines())
+    replies, asked, counted, written = map(json.loads, told.stdout.splitlines())
 
-    cut = [None, True, False]
-    assert replies == [[None, False, True], cut, ["HTTP 500", False, False], cut]
+    assert replies == [
+        [None, False, True, False],
+        [None, True, False, False],
+        ["HTTP 500", False, False, False],
+        [None, True, False, True],
+    ]
+    assert asked == [[2, ["INV-1", "INV-2", "INV-3"]], [None, []], *[[0, []]] * 3]
     ends = [each for each in counted if each[0] != "first event"]
     assert ends == [["finish", True], ["cut", True], ["refused", False], ["left", True]]
     assert written == 9, "a client that was killed has seen no reply"

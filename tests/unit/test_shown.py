@@ -55,6 +55,10 @@ def _result(content: str) -> Json:
     return {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "call_1", "content": content, "role": "tool"}
 
 
+def _picture(*messages: Json) -> Json:
+    return {"type": "MESSAGES_SNAPSHOT", "messages": list(messages)}
+
+
 def _is_error(content: str) -> bool:
     [result] = _shown(_result(content), FINISHED).results
     return result.is_error
@@ -70,7 +74,7 @@ def test_a_pause_shows_its_cards_and_what_is_open() -> None:
         EXPIRES_AT,
     )
     assert _shown({"type": "RUN_STARTED", "threadId": "t", "runId": "r"}, PAUSED) == Replied(
-        7.0, "u:1", is_paused=True, cards=(shown,), open=("af-call-1",), replica="host-2"
+        7.0, "u:1", is_paused=True, cards=(shown,), open=("af-call-1",), replica="host-2", names=("INV-1",)
     )
 
 
@@ -90,8 +94,37 @@ def test_an_end_has_its_results_and_words_and_says_whether_it_is_a_replay() -> N
     words = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": delta} for delta in ("Here ", "it is.")]
     shown = _shown(_result(PAID), *words, {**FINISHED, "metadata": {"replay": True}})
     assert shown == Replied(
-        7.0, "u:1", is_replay=True, results=(Result("call_1", PAID),), text="Here it is.", replica="host-2"
+        7.0,
+        "u:1",
+        is_replay=True,
+        results=(Result("call_1", PAID),),
+        text="Here it is.",
+        replica="host-2",
+        names=("INV-1",),
     )
+
+
+def test_a_page_shows_the_results_of_its_last_picture() -> None:
+    asked = {"id": "1", "role": "user", "content": "pay INV-1 and INV-2 to ACME"}
+    paid = {"id": "2", "role": "tool", "content": PAID, "toolCallId": "call_1"}
+    shown = _shown(_picture(asked), _picture(asked, paid), FINISHED)
+    assert (shown.page, shown.names) == ((Result("call_1", PAID),), ("INV-1", "INV-2"))
+
+
+def test_an_invoice_is_seen_whatever_event_speaks_of_it() -> None:
+    state = {"type": "STATE_SNAPSHOT", "snapshot": {"seen": [{"of": "INV-7"}]}}
+    assert _shown(state, FINISHED).names == ("INV-7",)
+
+
+def test_a_name_that_comes_in_two_parts_is_one() -> None:
+    parts = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": delta} for delta in ("INV-1", "2 is paid.")]
+    other = {"type": "TEXT_MESSAGE_CONTENT", "messageId": "n", "delta": "INV-3"}
+    assert _shown(parts[0], other, parts[1], FINISHED).names == ("INV-12", "INV-3")
+
+
+def test_who_left_is_cut_and_who_was_answered_before_has_not_left() -> None:
+    assert replied("u:1", Reply(200, "a", ()), at=7.0, has_left=True).has_left
+    assert not replied("u:1", Reply(200, "a", (FINISHED,)), at=7.0, has_left=True).has_left
 
 
 def test_only_what_failed_is_an_error_and_not_what_a_person_did_not_want() -> None:

@@ -1,48 +1,173 @@
-"""What may have left a call in doubt: every fault of its time, but for a kill of which it is known what it hit."""
+"""What may have left a call in doubt, or have cut a request off: what its thread had met, and nothing else."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from loadtests.history import Event, Fault, FaultKind, Mended
-from loadtests.troubles import AFTERMATH_SECONDS, Troubles
+from loadtests.history import Event, Exchange, Fault, FaultKind, Mended, Replied, Sent
+from loadtests.threads import IN_PROGRESS, RUN_FAILED
+from loadtests.troubles import (
+    AFTERMATH_SECONDS,
+    KILL_AFTERMATH_SECONDS,
+    STORE_AFTERMATH_SECONDS,
+    Cause,
+    Troubles,
+)
+from tests.unit.forged import approval
 
-KILLED = FaultKind.KILL
+KILLED, FROZEN = FaultKind.KILL, FaultKind.FREEZE
+APPROVED_AT, DOUBTED_AT = 10.0, 30.0
 
 
 def troubles(*events: Event) -> Troubles:
-    return Troubles.of(events)
+    return Troubles.of(sorted(events, key=lambda event: event.at))
 
 
-def test_a_kill_at_random_explains_the_doubts_of_what_was_approved_before_it() -> None:
-    found = troubles(Fault(10.0, "host-1", kind=KILLED), Mended(12.0, "host-1", KILLED))
-    assert found.explain_doubt("any", 5.0, 11.0)
-    assert found.explain_doubt("any", 5.0, 60.0)
-    assert not found.explain_doubt("any", 5.0, 9.0)
-    assert not found.explain_doubt("any", 11.0, 40.0)
+def asked(at: float = APPROVED_AT, replica: str = "a", *, thread: str = "hit", **reply: object) -> Exchange:
+    """Approve something at a replica; the stream was cut, if nothing else is said."""
+    replied = Replied(at + 1.0, "r", is_cut=not reply, replica=replica)
+    return Exchange(Sent(at, "r", "alice", thread, (approval("wire-1"),)), replace(replied, **reply))  # type: ignore[arg-type]  # fields of Replied
 
 
-def test_a_freeze_explains_doubts_until_who_was_frozen_is_heard_again() -> None:
-    found = troubles(Fault(10.0, "host-1", kind=FaultKind.FREEZE), Mended(20.0, "host-1", FaultKind.FREEZE))
-    assert found.explain_doubt("any", 19.0, 21.0)
-    assert found.explain_doubt("any", 20.0 + AFTERMATH_SECONDS, 60.0)
-    assert not found.explain_doubt("any", 21.0 + AFTERMATH_SECONDS, 60.0)
+def cause(found: Troubles, *requests: Exchange) -> Cause | None:
+    return found.cause_of_doubt(requests or (asked(),), APPROVED_AT, DOUBTED_AT)
 
 
 @pytest.mark.parametrize(
-    ("step", "explains"),
+    ("step", "expected"),
     [
-        ("after-claim", False),
-        ("before-begin", True),
-        ("after-effect", True),
-        ("after-settle", True),
-        ("before-model", False),
-        ("before-answer", False),
+        ("after-claim", None),
+        ("before-begin", Cause.HIT),
+        ("after-effect", Cause.HIT),
+        ("after-settle", Cause.HIT),
+        ("before-model", None),
+        ("before-answer", None),
     ],
 )
-def test_a_kill_at_a_known_step_explains_the_doubt_of_the_runs_it_hit_there(step: str, explains: bool) -> None:
-    hit = Fault(10.0, "host-1", kind=KILLED, step=step, thread="hit", elsewhere=(("beside", step),))
-    found = troubles(hit, Mended(12.0, "host-1", KILLED))
-    assert [found.explain_doubt(thread, 5.0, 20.0) for thread in ("hit", "beside")] == [explains, explains]
-    assert not found.explain_doubt("another", 5.0, 20.0)
-    assert not found.explain_doubt("hit", 11.0, 20.0)
+def test_a_kill_at_a_known_step_explains_the_doubt_of_the_runs_it_hit_there(step: str, expected: Cause | None) -> None:
+    hit = Fault(12.0, "a", kind=KILLED, step=step, thread="hit", elsewhere=(("beside", step),))
+    found = troubles(hit, Mended(14.0, "a", KILLED))
+
+    assert [cause(found, asked(thread=thread)) for thread in ("hit", "beside")] == [expected, expected]
+    assert cause(found, asked(thread="another")) is None, "it is known whom it hit"
+    assert found.cause_of_doubt([asked(13.0)], 13.0, DOUBTED_AT) is None, "it was approved later"
+    assert found.cause_of_doubt([asked()], APPROVED_AT, 11.5) is None, "it was in doubt before"
+
+
+def test_a_freeze_of_its_run_explains_a_doubt_whatever_the_step() -> None:
+    assert cause(troubles(Fault(12.0, "b", kind=FROZEN, step="after-claim", thread="hit"))) is Cause.HIT
+
+
+@pytest.mark.parametrize(("at", "expected"), [(9.0, None), (10.5, Cause.HIT), (12.0, Cause.NEAR), (31.0, None)])
+def test_a_kill_at_random_explains_the_doubt_of_what_was_at_its_replica(at: float, expected: Cause | None) -> None:
+    found = troubles(Fault(at, "a", kind=KILLED), Mended(at + 2, "a", KILLED))
+
+    assert cause(found) is expected
+    assert cause(found, asked(replica="b")) is None
+
+
+def test_who_left_before_the_kill_was_not_cut_by_it() -> None:
+    found = troubles(Fault(10.5, "a", kind=KILLED), Mended(12.5, "a", KILLED))
+
+    assert cause(found, asked(is_cut=True, has_left=True)) is Cause.NEAR
+
+
+def test_a_kill_at_random_may_come_as_late_as_it_is_known_to_be_done() -> None:
+    assert cause(troubles(Fault(9.9, "a", kind=KILLED, done_at=10.1))) is Cause.HIT
+    assert cause(troubles(Fault(9.8, "a", kind=KILLED, done_at=9.9))) is None
+
+    was_told = asked(code=RUN_FAILED)
+    assert cause(troubles(Fault(9.9, "a", kind=KILLED, done_at=10.1)), was_told) is Cause.NEAR
+    assert cause(troubles(Fault(9.8, "a", kind=KILLED, done_at=9.9)), was_told) is None
+
+
+def test_a_freeze_explains_doubts_until_who_was_frozen_is_heard_again() -> None:
+    def frozen(until: float) -> Troubles:
+        return troubles(Fault(until - 3.0, "a", kind=FROZEN), Mended(until, "a", FROZEN))
+
+    assert cause(frozen(APPROVED_AT - AFTERMATH_SECONDS + 0.1)) is Cause.NEAR
+    assert cause(frozen(APPROVED_AT - AFTERMATH_SECONDS - 0.1)) is None
+
+
+def test_a_fault_is_over_with_the_first_mending_that_came_when_it_was_done() -> None:
+    of_others = (Mended(10.0, "b", FROZEN), Mended(11.0, "a", FaultKind.CUT))
+    mendings = (Mended(9.0, "a", FROZEN), Mended(12.0, "a", FROZEN), Mended(40.0, "a", FROZEN))
+    [found] = troubles(Fault(8.5, "a", kind=FROZEN, done_at=9.5), *of_others, *mendings).all
+
+    assert found.mended_at == 12.0
+
+
+def test_a_fault_of_no_kind_is_never_over_and_strikes_all() -> None:
+    found = troubles(Fault(1.0, "b"))
+
+    assert cause(found) is Cause.NEAR
+    assert found.have_met([asked()], APPROVED_AT, DOUBTED_AT)
+    assert found.explain_failure(asked())
+
+
+def test_a_request_that_nobody_answered_may_have_been_at_any_replica() -> None:
+    assert cause(troubles(Fault(12.0, "b", kind=KILLED)), asked(replica="")) is Cause.NEAR
+
+
+@pytest.mark.parametrize("reply", [{"code": IN_PROGRESS}, {"is_replay": True}])
+def test_a_replica_that_carried_nothing_out_leaves_no_doubt(reply: dict[str, object]) -> None:
+    request = asked(**reply)  # type: ignore[arg-type]  # fields of Replied
+
+    assert cause(troubles(Fault(12.0, "a", kind=KILLED)), request) is None
+
+
+def test_a_replica_that_failed_with_the_run_may_have_left_it_in_doubt() -> None:
+    assert cause(troubles(Fault(12.0, "a", kind=KILLED)), asked(code=RUN_FAILED)) is Cause.NEAR
+
+
+def test_after_a_hit_whoever_took_over_may_have_failed_too() -> None:
+    hit = Fault(12.0, "a", kind=KILLED, step="before-claim", thread="hit")
+
+    assert cause(troubles(hit, Fault(20.0, "c", kind=KILLED))) is Cause.NEAR
+    assert cause(troubles(hit, Fault(11.0, "c", kind=KILLED))) is None, "it came before the hit"
+    assert cause(troubles(hit, Fault(DOUBTED_AT + 1.0, "c", kind=KILLED))) is None, "it was in doubt already"
+    assert cause(troubles(hit)) is None
+
+
+@pytest.mark.parametrize(
+    ("mended_at", "expected"), [(APPROVED_AT - 1.0, Cause.NEAR), (APPROVED_AT - STORE_AFTERMATH_SECONDS - 1.0, None)]
+)
+def test_a_store_that_failed_explains_doubts_at_every_replica(mended_at: float, expected: Cause | None) -> None:
+    kind = FaultKind.STORE_RESTART
+    found = troubles(Fault(2.0, "", kind=kind), Mended(mended_at, "", kind))
+
+    assert [cause(found, asked(replica=replica)) for replica in ("a", "b")] == [expected, expected]
+
+
+def test_a_balancer_that_is_reloaded_leaves_no_doubt_but_may_cut_a_stream() -> None:
+    kind = FaultKind.BALANCER_RELOAD
+    found = troubles(Fault(10.5, "", kind=kind), Mended(10.6, "", kind))
+
+    assert cause(found) is None
+    assert found.explain_failure(asked())
+
+
+def test_a_kill_explains_that_a_stream_of_its_replica_is_cut_then_and_not_later() -> None:
+    found = troubles(Fault(10.5, "a", kind=KILLED, step="after-claim", thread="other"), Mended(14.0, "a", KILLED))
+
+    assert found.explain_failure(asked())
+    assert not found.explain_failure(asked(replica="b"))
+    assert not found.explain_failure(asked(10.5 + KILL_AFTERMATH_SECONDS + 0.1))
+    assert not found.explain_failure(asked(8.0)), "it was cut before"
+
+
+def test_until_a_replica_is_back_nobody_may_answer() -> None:
+    found = troubles(Fault(5.0, "a", kind=KILLED), Mended(14.0, "a", KILLED))
+
+    assert found.explain_failure(asked(13.0, replica=""))
+    assert not found.explain_failure(asked(14.5, replica=""))
+
+
+def test_something_was_met_only_while_it_was_asked_for() -> None:
+    found = troubles(Fault(12.0, "a", kind=KILLED, step="before-claim", thread="hit"))
+
+    assert found.have_met([asked()], APPROVED_AT, DOUBTED_AT)
+    assert not found.have_met([asked()], APPROVED_AT, 11.0)
+    assert not found.have_met([asked(replica="b", thread="another")], APPROVED_AT, DOUBTED_AT)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.answers import Entry, decide
-from loadtests.decisions import OTHER_PAYEE, approval, cancellation, decision, edited, in_short, rejection
+from loadtests.decisions import OTHER_PAYEE, approval, calls_in, cancellation, decision, edited, in_short, rejection
 from loadtests.history import Answer, Card
 from stores.records import Decision, EffectKind, Verdict
 
@@ -43,3 +43,16 @@ def test_in_short_an_approval_has_only_what_it_changes() -> None:
 def test_an_edit_changes_the_payee_and_never_the_invoice_that_its_effect_is_known_by() -> None:
     assert edited(PAY).arguments == f'{{"invoice":"INV-1","payee":"{OTHER_PAYEE}"}}'
     assert edited(REFUND) == Answer("i-2", Verdict.APPROVE, REFUND.arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        ("pay INV-1 to ACME", 1),
+        ("pay INV-1 to ACME and wire INV-2 to ACME and refund INV-3", 3),
+        ("pay INV-1 to ACME and refund INV-2 then pay INV-3 to ACME", 2),
+        ("thank you", 0),
+    ],
+)
+def test_a_question_is_for_so_many_calls_at_once_as_it_names_invoices_before_it_goes_on(words: str, calls: int) -> None:
+    assert calls_in(words) == calls
