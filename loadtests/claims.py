@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loadtests.cases import Case
 from loadtests.history import Answer, Exchange
-from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, Thread
+from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, NEVER, Thread
 from stores.records import Verdict
 
 STILL_OPEN = frozenset({IN_PROGRESS, IN_DOUBT, EXPIRED, "APPROVAL_RESUME_MISSING_INTERRUPT", "APPROVAL_RESUME_STALE"})
@@ -23,6 +23,29 @@ def contradicted(case: Case) -> Iterator[str]:
             yield f"{each.sent.request} was told {each.replied.code} of what had been answered before"
         if each.replied.is_finished and thread.expired_at.get(case.name, each.sent.at) < each.sent.at:
             yield f"{each.sent.request} was answered {answer.verdict.value} after it was said to be expired"
+
+
+def expired_under_way(case: Case) -> Iterator[str]:
+    """A decision that a replica was carrying out in time is recorded soon: then its time counts no more.
+
+    Where the ledger is a store of its own, a replica may fail when it has reserved the calls and claimed nothing.
+    """
+    under_way = [
+        each.replied.at
+        for _, each in case.answered
+        if each.replied.code == IN_PROGRESS and each.replied.at < case.card.expires_at
+    ]
+    first_asked_at = min((each.sent.at for _, each in case.answered), default=NEVER)
+    for _, each in case.answered:
+        if each.replied.code != EXPIRED:
+            continue
+        until = each.replied.at
+        if case.troubles.had_claimed(case.asked, first_asked_at, min(until, case.card.expires_at)):
+            yield f"{each.sent.request} was told that it expired, and its decision had been recorded in time"
+        elif any(at < each.sent.at for at in under_way) and not case.troubles.have_met(
+            case.asked, first_asked_at, until
+        ):
+            yield f"{each.sent.request} was told that it expired, and it had been under way in time"
 
 
 def lying_conflict(case: Case) -> Iterator[str]:

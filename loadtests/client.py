@@ -69,9 +69,23 @@ class Client:
         request = f"{self.user}:{next(self.numbers)}"
         looks = not answers and not run.messages
         names = names_in(run.messages)
-        calls = calls_in(str(run.messages[-1]["content"])) if run.messages else None
+        words = str(run.messages[-1]["content"]) if run.messages else ""
+        calls = calls_in(words) if words else None
         self.write(
-            Sent(at, request, self.scope, run.thread_id, answers, looks, intent, run.run_id, self.user, calls, names)
+            Sent(
+                at,
+                request,
+                self.scope,
+                run.thread_id,
+                answers,
+                looks,
+                intent,
+                run.run_id,
+                self.user,
+                calls,
+                names,
+                words,
+            )
         )
         heard = _Heard()
         with gevent.Timeout(leave_after_seconds, False):

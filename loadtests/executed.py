@@ -36,7 +36,8 @@ def altered(case: Case) -> Iterator[str]:
 def other_key(case: Case) -> Iterator[str]:
     """The far side recognises a repeat by it."""
     for effect in case.effects:
-        if effect.key not in (None, case.name):
+        is_keyless = effect.key is None and case.card.kind is not EffectKind.IDEMPOTENT
+        if effect.key != case.name and not is_keyless:
             yield f"was asked for with the key {effect.key!r}"
 
 
@@ -51,8 +52,7 @@ def called_again(case: Case) -> Iterator[str]:
 
 def without_effect(case: Case) -> Iterator[str]:
     """Whether a client was told a result at once, in a replay or by a page: it is the one effect's, and comes after."""
-    told = [(result, each.replied) for each in case.thread.exchanges for result in _told(case, each.replied)]
-    successes = [(result, reply) for result, reply in told if not result.is_error and result.content not in NOT_RUN]
+    successes = list(_successes(case))
     for result, reply in successes:
         if not case.effects:
             yield f"{reply.request} was told {result.content!r}, and there is no effect"
@@ -62,9 +62,17 @@ def without_effect(case: Case) -> Iterator[str]:
     for effect in case.effects:
         if effect.at is not None and effect.at > first_told_at:
             yield f"its result was told before its effect, {effect}"
+
+
+def told_nothing(case: Case) -> Iterator[str]:
+    """Whoever decides is told each call's result, and what the agent says of it, or asks next."""
     for answer, each in case.taken:
-        if answer.verdict is Verdict.APPROVE and not any(_told(case, each.replied)):
-            yield f"{each.replied.request} was answered without a result"
+        reply = each.replied
+        if answer.verdict is not Verdict.CANCEL and not any(_told(case, reply)):
+            yield f"{reply.request} was answered without a result"
+        # What it asks next may have expired when it is told again.
+        if answer.verdict is Verdict.APPROVE and not (reply.text or reply.cards or reply.is_replay):
+            yield f"{reply.request} was answered without a word"
 
 
 def told_otherwise(case: Case) -> Iterator[str]:
@@ -79,9 +87,11 @@ def told_otherwise(case: Case) -> Iterator[str]:
 def definite_with_effect(case: Case) -> Iterator[str]:
     """A definite refusal speaks of all calls of the pause, and only a request that may have been taken has effects."""
     names = {card.interrupt_id for card in case.pause}
+    # Of a transaction nobody knows when it happened; whoever was told its result knows that it had.
+    first_told_at = min((reply.at for _, reply in _successes(case)), default=NEVER)
     for each in case.thread.exchanges:
         if each.replied.definite and any(answer.interrupt_id in names for answer in each.sent.answers):
-            happened = [effect for effect in case.effects if effect.at is not None and effect.at <= each.sent.at]
+            happened = [effect for effect in case.effects if (effect.at or first_told_at) <= each.sent.at]
             if happened:
                 yield f"{each.replied.code} was definite for {each.sent.request}, after {happened}"
     for effect in case.effects:
@@ -93,7 +103,7 @@ def definite_with_effect(case: Case) -> Iterator[str]:
 def failed_with_effect(case: Case) -> Iterator[str]:
     """Who tells that a call failed knows that nothing happened, and what had failed.
 
-    So the tools of the load are made: what they do not know they leave open.
+    So the tools of the load are made: what they do not know they leave open, and what can be made again is.
     """
     since = min((each.sent.at for _, each in case.approvals), default=NEVER)
     for each in case.thread.exchanges:
@@ -102,6 +112,8 @@ def failed_with_effect(case: Case) -> Iterator[str]:
                 continue
             if case.effects:
                 yield f"{each.replied.request} was told {result.content!r}, and yet: {case.effects}"
+            elif case.card.kind is not EffectKind.UNSAFE:
+                yield f"{each.replied.request} was told {result.content!r}, of a call that can be made again"
             elif not case.troubles.have_met(case.asked, since, each.replied.at):
                 yield f"{each.replied.request} was told {result.content!r}, and nothing that it had met failed"
 
@@ -131,6 +143,13 @@ def rerun(case: Case) -> Iterator[str]:
         yield "ran again after its replica had died between begin and settle"
     if case.taken:
         yield "was answered although its replica died between begin and settle"
+
+
+def _successes(case: Case) -> Iterator[tuple[Result, Replied]]:
+    for each in case.thread.exchanges:
+        for result in _told(case, each.replied):
+            if not result.is_error and result.content not in NOT_RUN:
+                yield result, each.replied
 
 
 def _told(case: Case, reply: Replied) -> Iterator[Result]:

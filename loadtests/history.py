@@ -88,8 +88,9 @@ class Result:
 class Sent:
     """One POST. Without answers it is a message, or (`looks`) asks how the thread stands.
 
-    `request` is unique in a history, `run` is the run id it was sent under, `user` who sent it. A question is for so
-    many `calls` (None: nobody says), and about the invoices `names`, which nobody else in no other thread asks about.
+    `request` is unique in a history, `run` is the run id it was sent under, `user` who sent it. A question is in these
+    `words`, for so many `calls` at once (None: nobody says), and about the invoices `names`, which nobody else asks
+    about, nor in another thread.
     """
 
     at: float
@@ -103,6 +104,7 @@ class Sent:
     user: str = ""
     calls: int | None = None
     names: tuple[str, ...] = ()
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from loadtests.cases import Case
-from loadtests.history import Began, Event, Exchange, Phase
-from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, NOT_FOUND
+from loadtests.history import Began, Event, Exchange, Phase, exchanges
+from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, NEVER, NOT_FOUND
 
 IN_TIME = "every answer comes to its end in time"
 HEARD_SECONDS = 10.0
@@ -21,12 +22,27 @@ def late(history: Sequence[Event], found: Sequence[Case], bound_seconds: float) 
     somebody asked in between. A doubt is an end, of the call in doubt and of those that it holds back.
     """
     quiet_at = next((event.at for event in history if isinstance(event, Began) and event.phase is Phase.QUIET), None)
+    yield from _unanswered_questions(history, bound_seconds)
     for case in found:
         # Who gets a conflict had another decision than the one that counts, which somebody else waits for.
         asked = [each for _, each in case.answered if each.replied.code != CONFLICT]
         what = _what_is_late(case, asked, quiet_at, bound_seconds) if asked else _what_nobody_decided(case)
         if what:
             yield case.name, what
+
+
+def _unanswered_questions(history: Sequence[Event], bound_seconds: float) -> Iterator[tuple[str, str]]:
+    """Return the questions that were asked again and again for longer than the bound, and refused until the end."""
+    runs: defaultdict[tuple[str, str, str], list[Exchange]] = defaultdict(list)
+    for each in exchanges(history):
+        if each.sent.calls is not None:
+            runs[each.sent.scope, each.sent.thread, each.sent.run].append(each)
+    for asked in runs.values():
+        seconds = asked[-1].replied.at - asked[0].sent.at
+        is_refused = asked[-1].replied.code is not None and not any(each.replied.is_finished for each in asked)
+        if is_refused and bound_seconds < seconds < NEVER:
+            last = asked[-1]
+            yield "", f"{last.sent.request} asked for {seconds:.0f} s, and was told {last.replied.code} at last"
 
 
 def _what_nobody_decided(case: Case) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loadtests.cases import Case, cases, shows
-from loadtests.claims import contradicted, lying_conflict
+from loadtests.claims import contradicted, expired_under_way, lying_conflict
 from loadtests.doubts import doubt_of_safe_calls, needless_doubt, too_many_doubts
 from loadtests.executed import (
     altered,
@@ -22,13 +22,15 @@ from loadtests.executed import (
     other_key,
     repeated,
     rerun,
+    told_nothing,
     told_otherwise,
     unapproved,
     without_effect,
 )
-from loadtests.failing import failures_without_cause
+from loadtests.failing import failures_without_cause, too_many_told_failures
 from loadtests.history import Effect, Event, Exchange, exchanges
-from loadtests.replies import REPLIES_EXCUSED_BY_FAILOVER, REPLY_RULES, UNINFORMATIVE
+from loadtests.replies import REPLIES_EXCUSED_BY_FAILOVER, REPLY_RULES
+from loadtests.statuses import UNINFORMATIVE
 from loadtests.threads import EXPIRED, IN_DOUBT, NEVER, NOT_FOUND, REQUIRED
 from loadtests.troubles import Troubles
 from stores.records import Verdict
@@ -85,7 +87,10 @@ def judged(history: Sequence[Event], effects: Sequence[Effect]) -> Judgement:
         *(Violation("", DOUBTS_ARE_RARE, what) for what in too_many_doubts(found_cases)),
         *(
             Violation("", FAILURE_HAS_A_CAUSE, what)
-            for what in failures_without_cause(list(exchanges(history)), Troubles.of(history))
+            for what in (
+                *failures_without_cause(list(exchanges(history)), Troubles.of(history)),
+                *too_many_told_failures(found_cases),
+            )
         ),
     ]
     return Judgement((*judgement.violations, *broken), judgement.excused)
@@ -204,9 +209,10 @@ RULES: dict[str, tuple[Check, ...]] = {
     "a far side is given the approval's own key": (other_key,),
     "a call is made once but after a failure": (called_again,),
     "executed arguments are the approved ones": (altered,),
-    "an answered approval has its effect": (without_effect, told_otherwise),
+    "an answered approval has its effect": (without_effect, told_nothing, told_otherwise),
     "a definite refusal has no effect": (definite_with_effect, failed_with_effect),
     "what was rejected, cancelled or expired has no effect": (ended_with_effect, expired_with_effect),
+    "what is under way does not expire": (expired_under_way,),
     "a duplicate replays the one answer": (_other_replay,),
     "a conflicting repeat is refused": (_conflict_taken, _other_no_taken),
     "an unsafe call never runs again after a doubt": (rerun,),
@@ -228,6 +234,7 @@ EXCUSED_BY_FAILOVER: frozenset[Check] = frozenset(
         _lost,
         _wiped,
         contradicted,
+        expired_under_way,
     }
 )
 """What a thread may do that went back to an earlier pause, or is gone. Its effects are kept elsewhere, so no rule about

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from loadtests.history import Exchange, Intent
-from loadtests.threads import Thread, threads_of
+from loadtests.banked import PAY, REFUND, WIRE
+from loadtests.history import Card, Exchange, Intent
+from loadtests.threads import Found, Thread, threads_of
 
-Found = Iterator[tuple[str, str]]
-"""The approval, or "", and what is wrong."""
+SAID = {PAY: "pay {invoice} to {payee}", WIRE: "wire {invoice} to {payee}", REFUND: "refund {invoice}"}
+"""How people ask for the calls of a tool."""
 Place = tuple[str, str]
 """A scope and a thread."""
 
@@ -31,7 +33,26 @@ def of_others(all_of_them: Sequence[Exchange]) -> Found:
 
 
 def not_as_asked(all_of_them: Sequence[Exchange]) -> Found:
-    """A question waits for as many calls as it named; sent again, it is answered the same."""
+    """A question waits for the calls that it named, and then for those that it named for later; again, for the same."""
+    for thread in threads_of(all_of_them).values():
+        words = " and ".join(each.sent.words for each in thread.exchanges if each.sent.words)
+        # Where nobody wrote down what was said, as in machines, nothing is known of it.
+        unsaid = [card for card in thread.cards.values() if words and _said(card) not in words]
+        yield from ((card.interrupt_id, f"nobody had asked for this: {_said(card)}") for card in unsaid)
+        yield from _without_what_follows(thread)
+    yield from _not_answered_as_asked(all_of_them)
+
+
+def changed_card(all_of_them: Sequence[Exchange]) -> Found:
+    """Whoever approves a card approves what everybody sees."""
+    first: dict[str, Card] = {}
+    for each in all_of_them:
+        for card in each.replied.cards:
+            if first.setdefault(card.interrupt_id, card) != card:
+                yield card.interrupt_id, f"{each.sent.request} shows it as {card}, it was {first[card.interrupt_id]}"
+
+
+def _not_answered_as_asked(all_of_them: Sequence[Exchange]) -> Found:
     runs: defaultdict[tuple[str, str, str], list[Exchange]] = defaultdict(list)
     for each in all_of_them:
         if each.sent.calls is not None and each.replied.is_finished:
@@ -73,14 +94,32 @@ def _not_shown_in(thread: Thread) -> Found:
         if not (look.sent.looks and look.replied.is_finished):
             continue
         shown = {(result.call_id, result.content) for result in look.replied.page}
-        for each in told:
-            if each.replied.at >= look.sent.at:
-                continue
-            for result in each.replied.results:
-                if (result.call_id, result.content) not in shown:
-                    yield cards.get(result.call_id, ""), f"{look.sent.request} does not show {result.content!r}"
-            if missing := set(each.sent.names) - set(look.replied.names):
-                yield "", f"{look.sent.request} does not show the question about {min(missing)}"
+        before = [each for each in told if each.replied.at < look.sent.at]
+        results = {(result.call_id, result.content) for each in before for result in each.replied.results}
+        for call_id, content in sorted(results - shown):
+            yield cards.get(call_id, ""), f"{look.sent.request} does not show {content!r}"
+        if missing := {name for each in before for name in each.sent.names} - set(look.replied.names):
+            yield "", f"{look.sent.request} does not show the question about {min(missing)}"
+        if len(shown) > len({call_id for call_id, _ in shown}):
+            yield "", f"{look.sent.request} shows two results of one call"
+
+
+def _without_what_follows(thread: Thread) -> Found:
+    """Whoever asked for more to come is asked about that when the first calls are done."""
+    for question in thread.exchanges:
+        sent = question.sent
+        if sent.calls is None or len(sent.names) <= sent.calls or not question.replied.cards:
+            continue
+        first = question.replied.cards[0].interrupt_id
+        for _, each in thread.answers[first]:
+            reply = each.replied
+            if reply.is_finished and not reply.is_replay and not reply.cards:
+                yield first, f"{each.sent.request} ended, and what {sent.request} asked for next is not asked"
+
+
+def _said(card: Card) -> str:
+    """Return the words by which a person asks for a call."""
+    return SAID[card.tool].format(**json.loads(card.arguments))
 
 
 def _place(each: Exchange) -> Place:

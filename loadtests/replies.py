@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from app.errors import MEANINGS, Code
+from loadtests.codes import unfit
 from loadtests.history import Exchange, Replied
-from loadtests.pages import Found, never_shown, not_as_asked, not_shown, of_others
-from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, threads_of
+from loadtests.pages import changed_card, never_shown, not_as_asked, not_shown, of_others
+from loadtests.statuses import STATUSES
+from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, IN_PROGRESS, Found, threads_of
 
-STATUSES = frozenset({429, 502, 503, 504})
-"""Refusals by HTTP alone that a client knows: a full scope, a full or draining replica, the load balancer's own."""
-UNINFORMATIVE = frozenset(
-    {Code.STORE_UNAVAILABLE, Code.RUN_FAILED, Code.LIMIT_EXCEEDED, *(f"HTTP {status}" for status in STATUSES)}
-)
-"""Refusals that say nothing about whether there is such an approval."""
 _OF_A_KNOWN_ONE = frozenset({IN_PROGRESS, CONFLICT, EXPIRED, IN_DOUBT})
 
 
@@ -59,8 +55,10 @@ Look = Callable[[Sequence[Exchange]], Found]
 REPLY_RULES: dict[str, Look] = {
     "every reply is one that clients know": _unknown_reply,
     "a forged answer is told nothing": _forged,
+    "a refusal fits what was sent": unfit,
     "a reply speaks of its own thread alone": of_others,
     "a question is asked as it was said": not_as_asked,
+    "a card stays as it was shown": changed_card,
     "a page shows what was told": not_shown,
     "a last look shows the page": never_shown,
 }

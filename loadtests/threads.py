@@ -21,6 +21,8 @@ REQUIRED = "APPROVAL_RESUME_REQUIRED"
 NEVER = float("inf")
 
 Answered = tuple[Answer, Exchange]
+Found = Iterator[tuple[str, str]]
+"""What breaks a rule about replies: the approval, or "", and what is wrong."""
 
 
 @dataclass(slots=True)

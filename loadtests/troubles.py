@@ -10,6 +10,7 @@ from enum import Enum, auto
 from app.steps import Step
 from loadtests.history import Event, Exchange, Fault, FaultKind, Mended
 from loadtests.threads import IN_DOUBT, RUN_FAILED, STORE_UNAVAILABLE
+from stores.records import Verdict
 
 AFTERMATH_SECONDS = 15.0
 """Who was frozen or cut off is late for so long after it is mended: two leases of 6 s, until all others hear it."""
@@ -26,6 +27,11 @@ MAY_LEAVE_DOUBT = frozenset(
 )
 """Where a run may have begun a call that is not settled: before the first begin there is none, and the model is asked
 when all are settled. At a begin or after a settle, it is another call of the same pause that may be."""
+OF_ANOTHER_CALL = frozenset({f"before-{Step.BEGIN}", f"after-{Step.SETTLE}"})
+"""Those of them at which a run that makes one call alone has begun none, or settled it."""
+BEFORE_THE_CLAIM = frozenset(f"{when}-{step}" for step in (Step.LOAD, Step.RESERVE) for when in ("before", "after")) | {
+    f"before-{Step.CLAIM}"
+}
 NEVER = float("inf")
 
 _AFTERMATHS = {
@@ -102,7 +108,11 @@ class Troubles:
         after a first hit others take the thread over, and nobody knows who.
         """
         hits = self._hits(asked, since, until)
-        if any(step in MAY_LEAVE_DOUBT or each.fault.kind is not FaultKind.KILL for each, step in hits):
+        is_single = all(_approves(other) <= 1 for other in asked)
+        if any(
+            _may_leave_doubt(each, step, asked, is_single=is_single) or each.fault.kind is not FaultKind.KILL
+            for each, step in hits
+        ):
             return Cause.HIT
         if any(_has_cut(each, other, since) for each in self.all for other in asked if other.sent.at <= until):
             return Cause.HIT
@@ -111,7 +121,8 @@ class Troubles:
             if each.is_known_kill or each.fault.kind is FaultKind.BALANCER_RELOAD or each.fault.at > until:
                 continue
             ends_at = each.done_at if each.fault.kind is FaultKind.KILL else each.until
-            if ends_at >= first_hit_at or any(_may_have_met(each, other, ends_at, since, until) for other in asked):
+            follows_a_hit = bool(hits) and ends_at >= first_hit_at
+            if follows_a_hit or any(_may_have_met(each, other, ends_at, since, until) for other in asked):
                 return Cause.NEAR
         return None
 
@@ -120,6 +131,10 @@ class Troubles:
         return bool(self._hits(asked, since, until)) or any(
             _may_have_met(each, other, each.until, since, until) for each in self.all for other in asked
         )
+
+    def had_claimed(self, asked: Sequence[Exchange], since: float, until: float) -> bool:
+        """Whether a resume of this thread was hit when it had its claim, and with it the decisions were recorded."""
+        return any(step not in BEFORE_THE_CLAIM for _, step in self._hits(asked, since, until))
 
     def explain_failure(self, each: Exchange) -> bool:
         """Whether a failure explains that a request was cut, or was told of one."""
@@ -147,6 +162,22 @@ class Troubles:
             for each, step in self.hits.get(thread, ())
             if since <= each.done_at and each.fault.at <= until
         ]
+
+
+def _approves(each: Exchange) -> int:
+    return sum(answer.verdict is Verdict.APPROVE for answer in each.sent.answers)
+
+
+def _may_leave_doubt(trouble: Trouble, step: str, asked: Sequence[Exchange], *, is_single: bool) -> bool:
+    """Whether a resume may have begun a call, and not settled it, that was at this step when it was hit.
+
+    Where one alone was approved there is no other: right before its begin, and after its settle, nothing is begun. Of
+    who was hit elsewhere no more is known than the last step, and its begin may have arrived since.
+    """
+    is_aimed_at = any(each.sent.thread == trouble.fault.thread for each in asked)
+    if trouble.fault.kind is not FaultKind.KILL:
+        return True  # It goes on, and is late.
+    return step in MAY_LEAVE_DOUBT and not (is_single and is_aimed_at and step in OF_ANOTHER_CALL)
 
 
 def _has_cut(trouble: Trouble, each: Exchange, since: float) -> bool:

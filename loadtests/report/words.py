@@ -46,6 +46,9 @@ LOOK_AT: dict[str, str] = {
     "a question is asked as it was said": "how a question becomes calls and cards, and what of it a repeat keeps",
     "a last look shows the page": "what answered in the page's place after all was mended: that replica's log",
     FLAT: "the curves of what it uses, in report.html: which of them rises, and since when",
+    "a refusal fits what was sent": "what the request was compared with, in app/admission.py",
+    "a card stays as it was shown": "the snapshot of the pause, and who wrote it after that",
+    "what is under way does not expire": "what the claim recorded, and the expiry in app/upkeep.py",
     IN_TIME: "who held the thread after the last fault, and what the reconciler did with it",
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from app.end_texts import REJECTED_TEXT
 from loadtests.history import (
     Answer,
     Began,
@@ -48,6 +50,17 @@ def result(name: str) -> Result:
     return Result(f"call-{name}", f"done {name}")
 
 
+def not_run(name: str) -> Result:
+    """Return what is told of a call that was rejected."""
+    return replace(result(name), content=REJECTED_TEXT)
+
+
+def results_of(answers: Iterable[Answer]) -> tuple[Result, ...]:
+    """Return what is told of calls that were decided so: of one that was withdrawn, nothing."""
+    tells = {Verdict.APPROVE: result, Verdict.REJECT: not_run}
+    return tuple(tells[each.verdict](each.interrupt_id) for each in answers if each.verdict in tells)
+
+
 @dataclass(slots=True)
 class Timed:
     """A history whose requests overlap: each says when it was sent and when it was answered."""
@@ -67,7 +80,7 @@ class Timed:
         replied_at: float,
         thread: str,
         *answers: Answer,
-        intent: Intent = Intent.ASK,
+        intent: Intent | None = Intent.ASK,
         scope: str = "alice",
         run: str = "",
         calls: int | None = None,
@@ -112,10 +125,8 @@ class Timed:
         is_replay: bool = False,
     ) -> None:
         """Get the answer of a run that these decisions ended."""
-        results = tuple(result(each.interrupt_id) for each in answers if each.verdict is Verdict.APPROVE)
-        self.send(
-            sent_at, replied_at, thread, *answers, intent=intent, is_replay=is_replay, results=results, text="done"
-        )
+        told = results_of(answers)
+        self.send(sent_at, replied_at, thread, *answers, intent=intent, is_replay=is_replay, results=told, text="done")
 
     def refuse(
         self,
@@ -124,7 +135,7 @@ class Timed:
         thread: str,
         *answers: Answer,
         code: str,
-        intent: Intent = Intent.ANSWER,
+        intent: Intent | None = Intent.ANSWER,
         definite: bool = False,
         scope: str = "alice",
     ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from loadtests.history import Answer, Effect, Event, Fault, Replied, Sent
+from loadtests.history import Answer, Effect, Event, Fault, Replied, Result, Sent, exchanges
 from loadtests.threads import CONFLICT, EXPIRED, IN_DOUBT, NOT_FOUND, REQUIRED
 from stores.records import EffectKind, Verdict
-from tests.unit.forged import approval, card, result
+from tests.unit.forged import approval, card, result, results_of
 
 
 @dataclass(slots=True)
@@ -24,8 +24,10 @@ class Forged:
     def send(self, thread: str, *answers: Answer, scope: str = "alice", looks: bool = False, **reply: object) -> None:
         """Send something and get this reply."""
         request = f"request-{len(self.events)}"
+        page = self._told(scope, thread) if looks else ()
         self.events.append(Sent(self.at, request, scope, thread, answers, looks))
-        self.events.append(replace(Replied(self.at, request), **reply))  # type: ignore[arg-type]  # fields of Replied
+        replied = Replied(self.at, request, page=page)
+        self.events.append(replace(replied, **reply))  # type: ignore[arg-type]  # fields of Replied
 
     def show(self, thread: str, *names: str) -> None:
         self.send(thread, is_paused=True, cards=tuple(map(card, names)))
@@ -42,8 +44,13 @@ class Forged:
     def answer(self, thread: str, *answers: Answer, is_replay: bool = False) -> None:
         """Get the answer of a run that these decisions ended."""
         approved = [each.interrupt_id for each in answers if each.verdict is Verdict.APPROVE]
-        results = tuple(map(result, approved))
-        self.send(thread, *answers, is_replay=is_replay, results=results, text=f"done {approved}")
+        told = results_of(answers)
+        self.send(thread, *answers, is_replay=is_replay, results=told, text=f"done {approved}")
+
+    def _told(self, scope: str, thread: str) -> tuple[Result, ...]:
+        """Return every result that was told in a thread by now."""
+        told = (each for each in exchanges(self.events) if (each.sent.scope, each.sent.thread) == (scope, thread))
+        return tuple(dict.fromkeys(result for each in told for result in each.replied.results))
 
     def die(self, *left_begun: str) -> None:
         self.events.append(Fault(self.at, "a", frozenset(left_begun)))

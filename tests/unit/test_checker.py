@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from loadtests.checker import FLAT
 from loadtests.conditions import BANK, SAMPLES
+from loadtests.flat import MEGABYTE
+from loadtests.target import Sample
 from loadtests.threads import NOT_FOUND
 from tests.unit.chaos_runs import (
+    BEGAN_AT,
     EXPECTED,
     SPARED,
     Forged,
@@ -129,6 +133,37 @@ def test_a_soak_that_grows_is_broken_and_not_short_of_anything(run: Forged) -> N
 
     assert [(each.approval, each.rule) for each in verdict.violations] == [("", FLAT)]
     assert verdict.shortfalls == ()
+
+
+def sampled(at: Sequence[int], memory: Callable[[int], int]) -> list[Sample]:
+    """Return samples of four replicas that all have so much memory then; 0 is none."""
+    names = [*(f"host-{number}" for number in range(1, 4)), SPARED]
+    return [
+        Sample(BEGAN_AT + each, {name: memory(each) for name in names if memory(each)}, 40, MEGABYTE) for each in at
+    ]
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        sampled(range(0, 601, 5), lambda at: 100 * MEGABYTE if at < 300 else 0),
+        sampled((0, 250, 300, 420, 600), lambda at: (100 + 4 * at) * MEGABYTE),
+        sampled(range(0, 601, 5), lambda at: (100 + at % 200) * MEGABYTE),
+    ],
+    ids=["no memory after half of it", "five samples", "all leak, and none lives longer than 200 s"],
+)
+def test_a_soak_that_nobody_can_judge_does_not_pass(run: Forged, samples: list[Sample]) -> None:
+    verdict = judge(run, SOAK, samples=samples)
+
+    assert {each.condition for each in verdict.shortfalls} == {SAMPLES}
+    assert not verdict.is_passed
+
+
+@pytest.mark.parametrize("lives", [240, 300, 400])
+def test_a_leak_is_seen_though_all_replicas_die_of_it(run: Forged, lives: int) -> None:
+    verdict = judge(run, SOAK, samples=sampled(range(0, 601, 5), lambda at: (100 + at % lives) * MEGABYTE))
+
+    assert {each.rule for each in verdict.violations} == {FLAT}
 
 
 def test_a_soak_whose_samples_can_not_tell_is_short_of_them_and_not_broken(run: Forged) -> None:

@@ -8,6 +8,7 @@ from math import comb
 
 import pytest
 
+from app.end_texts import REJECTED_TEXT
 from loadtests.conditions import (
     APPROVALS,
     BANK,
@@ -24,7 +25,7 @@ from loadtests.conditions import (
     Expected,
     crossed_min,
 )
-from loadtests.history import Answer, Began, Fault, FaultKind, Intent, Phase
+from loadtests.history import Answer, Began, Fault, FaultKind, Intent, Phase, Result
 from loadtests.threads import NOT_FOUND
 from stores.records import EffectKind, Verdict
 from tests.unit.chaos_runs import (
@@ -55,7 +56,8 @@ def rejects_nearly_all(run: Forged) -> Expected:
     for number in range(4, 9):
         rejected = Answer(card(number).interrupt_id, Verdict.REJECT)
         run.exchange(60 + number, f"thread-{number}", is_paused=True, cards=(card(number),), replica="host-1")
-        run.exchange(61 + number, f"thread-{number}", [rejected], intent=Intent.ANSWER, replica="host-2")
+        told = (Result(card(number).call_id, REJECTED_TEXT),)
+        run.exchange(61 + number, f"thread-{number}", [rejected], intent=Intent.ANSWER, replica="host-2", results=told)
     return replace(EXPECTED, approvals_min=8)
 
 

@@ -1,25 +1,21 @@
-"""The rule about the end of every answer: that there is one, and when it is late."""
+"""The rule about the end of every answer: when it is late."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from loadtests.history import Answer, FaultKind
+from loadtests.history import Began, Phase
 from loadtests.in_time import HEARD_SECONDS, IN_TIME
-from loadtests.threads import CONFLICT, IN_DOUBT, IN_PROGRESS
-from stores.records import EffectKind
-from stores.records import Verdict as Decision
+from loadtests.threads import IN_PROGRESS
 from tests.unit.chaos_runs import (
     BOUND_SECONDS,
     QUIET,
     Forged,
     answer,
-    approval,
     card,
     judge,
-    look,
     pay,
     rules,
     show,
@@ -29,7 +25,6 @@ from tests.unit.chaos_runs import (
 OVER = QUIET + BOUND_SECONDS
 """When every answer of before the last fault has to have its end."""
 TOO_LATE = OVER + 5.0
-OTHER = Answer(card(9).interrupt_id, Decision.REJECT)
 LATE = {(card(9).interrupt_id, IN_TIME)}
 
 
@@ -38,22 +33,13 @@ def run() -> Forged:
     return tried_enough()
 
 
-def test_an_answer_whose_end_nobody_was_ever_told_is_lost(run: Forged) -> None:
-    show(run, 60, card(9))
-    answer(run, 61, is_cut=True)
-    answer(run, 110, code=IN_PROGRESS)
-    look(run, 160, card(9))
-
-    assert rules(judge(run)) == {(card(9).interrupt_id, IN_TIME)}
-
-
 def test_an_answer_that_hosts_still_owed_after_the_bound_came_too_late(run: Forged) -> None:
     show(run, 60, card(9))
     answer(run, 61, is_cut=True)
     answer(run, TOO_LATE, code=IN_PROGRESS)
     answer(run, TOO_LATE + 2, **pay(run, 61.2))
 
-    assert rules(judge(run)) == {(card(9).interrupt_id, IN_TIME)}
+    assert rules(judge(run)) == LATE
 
 
 def test_an_answer_that_nobody_asked_for_in_time_is_not_late(run: Forged) -> None:
@@ -71,44 +57,6 @@ def test_an_answer_of_the_last_look_has_the_same_time_as_any_other(run: Forged) 
     answer(run, TOO_LATE + BOUND_SECONDS + 1, **pay(run, TOO_LATE + 0.1))
 
     assert judge(run).violations == ()
-
-
-def test_who_was_refused_for_a_conflict_waits_for_no_answer(run: Forged) -> None:
-    show(run, 60, card(9))
-    answer(run, 61, **pay(run, 61.2))
-    answer(run, TOO_LATE, OTHER, code=CONFLICT, definite=False)
-
-    assert judge(run).violations == ()
-
-
-def test_a_doubt_is_an_end_of_its_call_and_of_those_that_it_holds_back(run: Forged) -> None:
-    wire = replace(card(8), tool="wire_transfer", kind=EffectKind.UNSAFE)
-    show(run, 60, wire, card(9))
-    both = (approval(8), approval(9))
-    answer(run, 61, *both, is_cut=True)
-    run.fault(61.2, FaultKind.KILL, "host-2")
-    answer(run, 70, *both, code=IN_DOUBT)
-
-    verdict = judge(run)
-
-    assert verdict.violations == ()
-    assert (verdict.counts.in_doubt, verdict.counts.waiting) == (1, 1)
-
-
-def test_a_doubt_may_end_by_itself_when_a_thawed_replica_settles_late(run: Forged) -> None:
-    wire = replace(card(9), tool="wire_transfer", kind=EffectKind.UNSAFE)
-    show(run, 60, wire)
-    run.fault(60.5, FaultKind.FREEZE, "host-2", lasts=8)
-    answer(run, 61, is_cut=True)
-    answer(run, 66, code=IN_DOUBT)
-    told = pay(run, 69)
-    run.effects[-1] = replace(run.effects[-1], tool=wire.tool, key=None)
-    answer(run, 75, **told)
-
-    verdict = judge(run)
-
-    assert verdict.violations == ()
-    assert verdict.counts.in_doubt == 0
 
 
 def test_an_end_that_was_asked_for_before_the_bound_and_told_after_it_is_late(run: Forged) -> None:
@@ -163,11 +111,21 @@ def test_who_was_cut_off_after_the_bound_was_owed_the_end(run: Forged, sent_at: 
     assert rules(judge(run)) == LATE
 
 
-def test_who_left_at_once_gave_nobody_the_time_to_tell(run: Forged) -> None:
+def test_who_is_cut_off_when_somebody_knows_the_end_shows_nothing_about_when_it_came(run: Forged) -> None:
     show(run, 60, card(9))
     answer(run, 61, is_cut=True)
-    answer(run, OVER + 1, is_cut=True, has_left=True)
-    answer(run, OVER + 3, **pay(run, 61.2))
+    answer(run, OVER + 1, **pay(run, 61.2))
+    answer(run, OVER + 2, is_cut=True, takes=8)
+
+    assert judge(run).violations == ()
+
+
+@pytest.mark.parametrize("sent_at", [OVER - 0.2, OVER + 1, OVER + 2 * HEARD_SECONDS])
+def test_who_left_at_once_gave_nobody_the_time_to_tell(run: Forged, sent_at: float) -> None:
+    show(run, 60, card(9))
+    answer(run, 61, is_cut=True)
+    answer(run, sent_at, is_cut=True, has_left=True)
+    answer(run, sent_at + 2, **pay(run, 61.2))
 
     assert judge(run).violations == ()
 
@@ -190,19 +148,38 @@ def test_a_client_of_whom_no_more_is_known_was_owed_nothing(run: Forged) -> None
     assert judge(run).violations == ()
 
 
-def test_decisions_that_all_conflict_have_no_end(run: Forged) -> None:
+def test_a_host_that_says_after_the_bound_what_it_said_before_it_still_owes_the_end(run: Forged) -> None:
     show(run, 60, card(9))
-    answer(run, 61, code=CONFLICT)
-    answer(run, 61.2, OTHER, code=CONFLICT)
-    look(run, 160, card(9))
+    answer(run, 61, is_cut=True)
+    answer(run, OVER - 1, code=IN_PROGRESS)
+    answer(run, TOO_LATE, **pay(run, 61.2))
 
-    assert rules(judge(run)) >= LATE
+    assert judge(run).violations == ()
+
+    answer(run, TOO_LATE - 1, code=IN_PROGRESS)
+
+    assert rules(judge(run)) == LATE
 
 
-def test_decisions_that_all_conflict_with_time_have_one(run: Forged) -> None:
-    shown = replace(card(9), expires_at=min(each.at for each in run.events) + 60.5)
-    show(run, 60, shown)
-    answer(run, 61, code=CONFLICT)
-    answer(run, 61.2, OTHER, code=CONFLICT)
+def test_without_a_quiet_phase_nobody_can_say_what_is_late(run: Forged) -> None:
+    show(run, 60, card(9))
+    answer(run, 61, is_cut=True)
+    answer(run, TOO_LATE, code=IN_PROGRESS)
+    answer(run, TOO_LATE + 2, **pay(run, 61.2))
+    run.events = [each for each in run.events if not (isinstance(each, Began) and each.phase is Phase.QUIET)]
 
-    assert not LATE & rules(judge(run))
+    assert judge(run).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"), [({"code": IN_PROGRESS}, IN_PROGRESS), ({"is_cut": True}, "nothing")], ids=["refused", "cut"]
+)
+def test_what_is_late_says_by_how_much_and_what_was_told_instead(run: Forged, reply: dict[str, Any], told: str) -> None:
+    show(run, 60, card(9))
+    answer(run, 61, is_cut=True)
+    answer(run, TOO_LATE, **reply)
+    answer(run, TOO_LATE + 2, **pay(run, 61.2))
+
+    [violation] = judge(run).violations
+    assert "had no end after 30 s without a fault, but 7.5 s later: " in violation.what
+    assert violation.what.endswith(f" was told {told}")

@@ -10,9 +10,18 @@ import pytest
 from app.end_texts import REJECTED_TEXT
 from app.upkeep import CANCELLED_TEXT, EXPIRED_TEXT
 from loadtests.cases import Case, cases
-from loadtests.executed import called_again, failed_with_effect, other_key, told_otherwise, without_effect
+from loadtests.executed import (
+    called_again,
+    definite_with_effect,
+    failed_with_effect,
+    other_key,
+    told_nothing,
+    told_otherwise,
+    without_effect,
+)
 from loadtests.history import Answer, FaultKind, Intent, Result
-from tests.unit.forged import Timed, approval, cancellation, rejection, result
+from loadtests.threads import CONFLICT
+from tests.unit.forged import Timed, approval, cancellation, card, rejection, result
 
 PAID = result("pay-1")
 FAILED = replace(PAID, content="Error: nothing was paid.", is_error=True)
@@ -28,13 +37,25 @@ def run() -> Timed:
 
 
 def is_broken(run: Timed, rule: Callable[[Case], Iterator[str]]) -> bool:
-    [case] = cases(run.history, run.effects)[0]
+    """Say whether the first approval of a history breaks a rule."""
+    case = cases(run.history, run.effects)[0][0]
     return bool(list(rule(case)))
 
 
-@pytest.mark.parametrize(("key", "expected"), [("pay-1", False), (None, False), ("pay-2", True)])
-def test_a_far_side_is_given_the_approvals_own_key(run: Timed, key: str | None, expected: bool) -> None:
-    run.happen(3.5, "pay-1", key=key)
+@pytest.mark.parametrize(
+    ("name", "key", "expected"),
+    [
+        ("pay-1", "pay-1", False),
+        ("pay-1", "pay-0", True),
+        ("pay-1", None, True),
+        ("wire-1", None, False),
+        ("wire-1", "another", True),
+    ],
+)
+def test_a_far_side_that_knows_keys_is_given_the_approvals_own(name: str, key: str | None, expected: bool) -> None:
+    run = Timed()
+    run.show(1.0, 2.0, "t", name)
+    run.happen(3.5, name, key=key)
 
     assert is_broken(run, other_key) is expected
 
@@ -88,16 +109,33 @@ def test_a_page_tells_a_result_too(run: Timed, happened_at: float | None, expect
 
 @pytest.mark.parametrize("told", [FAILED, *NOT_RUN])
 def test_what_is_told_of_a_call_that_did_not_run_needs_no_effect(run: Timed, told: Result) -> None:
-    run.send(3.0, 4.0, "t", approval("pay-1"), results=(told,))
+    run.send(3.0, 4.0, "t", approval("pay-1"), results=(told,), text="done")
 
     assert not is_broken(run, without_effect)
 
 
-def test_an_answer_has_a_result_for_each_approved_call(run: Timed) -> None:
-    run.happen(3.5, "pay-1")
-    run.send(3.0, 4.0, "t", approval("pay-1"))
+@pytest.mark.parametrize(
+    ("answer", "expected"), [(approval("pay-1"), True), (rejection("pay-1"), True), (cancellation("pay-1"), False)]
+)
+def test_an_answer_has_a_result_for_each_call_but_one_that_was_withdrawn(
+    run: Timed, answer: Answer, expected: bool
+) -> None:
+    run.send(3.0, 4.0, "t", answer, text="done")
 
-    assert is_broken(run, without_effect)
+    assert is_broken(run, told_nothing) is expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [({}, True), ({"text": "done"}, False), ({"is_replay": True}, False), ({"cards": (card("pay-2"),)}, False)],
+)
+def test_an_answer_goes_on_with_words_or_with_another_question(
+    run: Timed, reply: dict[str, object], expected: bool
+) -> None:
+    run.happen(3.5, "pay-1")
+    run.send(3.0, 4.0, "t", approval("pay-1"), results=(PAID,), **reply)  # type: ignore[arg-type]  # fields of Replied
+
+    assert is_broken(run, told_nothing) is expected
 
 
 @pytest.mark.parametrize("told", NOT_RUN)
@@ -128,15 +166,35 @@ def test_only_who_approved_is_told_a_success_or_a_failure(
     ("is_frozen", "has_effect", "expected"),
     [(True, False, False), (True, True, True), (False, False, True), (False, True, True)],
 )
-def test_a_call_has_failed_only_if_something_failed_and_nothing_happened(
-    run: Timed, is_frozen: bool, has_effect: bool, expected: bool
+def test_an_unsafe_call_has_failed_only_if_something_failed_and_nothing_happened(
+    is_frozen: bool, has_effect: bool, expected: bool
 ) -> None:
-    run.send(3.0, 4.0, "t", approval("pay-1"), results=(FAILED,))
+    run = Timed()
+    run.show(1.0, 2.0, "t", "wire-1")
+    run.send(3.0, 4.0, "t", approval("wire-1"), results=(replace(FAILED, call_id="call-wire-1"),))
     run.fail(3.1, 3.2, FaultKind.FREEZE, "a" if is_frozen else "b")
     if has_effect:
-        run.happen(3.5, "pay-1")
+        run.happen(3.5, "wire-1")
 
     assert is_broken(run, failed_with_effect) is expected
+
+
+def test_what_can_be_made_again_never_fails(run: Timed) -> None:
+    run.send(3.0, 4.0, "t", approval("pay-1"), results=(FAILED,))
+    run.fail(3.1, 3.2, FaultKind.FREEZE, "a")
+
+    assert is_broken(run, failed_with_effect)
+
+
+@pytest.mark.parametrize(("sent_at", "expected"), [(3.5, False), (4.5, True)])
+def test_a_refund_has_happened_when_its_result_is_told(sent_at: float, expected: bool) -> None:
+    run = Timed()
+    run.show(1.0, 2.0, "t", "refund-1")
+    run.answer(3.0, 4.0, "t", approval("refund-1"))
+    run.happen(None, "refund-1")
+    run.refuse(sent_at, 5.0, "t", rejection("refund-1"), code=CONFLICT, definite=True)
+
+    assert is_broken(run, definite_with_effect) is expected
 
 
 def test_a_page_tells_a_failure_too(run: Timed) -> None:

@@ -184,6 +184,13 @@ def test_too_few_samples_can_not_tell() -> None:
     assert "there are only 41 samples, of 120" in not_told_by(soak(leaking)[::3])
 
 
+def test_how_many_samples_are_enough_is_of_the_load_and_not_of_the_time_that_was_watched() -> None:
+    samples = [each for number, each in enumerate(soak(warm)) if number % 5]
+    assert not_told_by(samples) == []
+    [limit] = unseen(samples, seconds=1180, spared="host-1")
+    assert limit == "there are only 96 samples, of 236"
+
+
 def test_a_time_without_samples_can_not_tell() -> None:
     samples = soak(warm)
     assert not_told_by(samples[:40] + samples[60:]) == ["for 105 s there is no sample"]

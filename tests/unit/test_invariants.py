@@ -90,7 +90,7 @@ def wires_what_expired(forged: Forged) -> None:
 
 def pays_what_was_approved_too_late(forged: Forged) -> None:
     forged.events.append(Sent(1005.0, "too late", "alice", "over", (approval("pay-3"),)))
-    forged.events.append(Replied(1006.0, "too late", results=(result("pay-3"),)))
+    forged.events.append(Replied(1006.0, "too late", results=(result("pay-3"),), text="done"))
     forged.happen("pay-3", at=1005.5)
 
 

@@ -13,7 +13,7 @@ from loadtests.left_begun import ON_ITS_WAY_SECONDS
 from loadtests.threads import CONFLICT, IN_DOUBT, IN_PROGRESS, REQUIRED
 from loadtests.troubles import AFTERMATH_SECONDS
 from tests.unit import test_invariants_in_time as legal
-from tests.unit.forged import Timed, approval, cancellation, card, chaos_run, rejection
+from tests.unit.forged import Timed, approval, cancellation, card, chaos_run, not_run, rejection
 
 
 @pytest.fixture
@@ -62,12 +62,16 @@ def is_rejected_after_it_expired(run: Timed) -> None:
     run.answer(42.0, 43.0, "late", rejection("pay-3"))
 
 
+def expires_though_it_was_under_way_in_time(run: Timed) -> None:
+    run.refuse(39.0, 39.5, "late", approval("pay-3"), code=IN_PROGRESS)
+
+
 def shows_a_card_again_in_a_run_that_is_repeated(run: Timed) -> None:
     run.send(37.0, 37.5, "two", intent=Intent.AGAIN, is_replay=True, is_paused=True, cards=(card("refund-4"),))
 
 
 def demands_an_answer_where_nothing_is_open(run: Timed) -> None:
-    run.refuse(40.0, 40.5, "attacked", code=REQUIRED, intent=Intent.ASK)
+    run.refuse(40.0, 40.5, "attacked", code=REQUIRED, intent=None)
 
 
 def wipes_a_card_when_it_is_looked_at(run: Timed) -> None:
@@ -107,8 +111,9 @@ def conflicts_with_itself(run: Timed) -> None:
 
 def takes_two_decisions_at_once(run: Timed) -> None:
     run.show(16.0, 17.0, "both", "pay-6")
-    run.answer(17.0, 19.0, "both", cancellation("pay-6"))
-    run.send(17.1, 19.1, "both", rejection("pay-6"), text="done", is_replay=True)
+    told = (not_run("pay-6"),)
+    run.send(17.0, 19.0, "both", cancellation("pay-6"), results=told, text="done")
+    run.send(17.1, 19.1, "both", rejection("pay-6"), results=told, text="done", is_replay=True)
 
 
 def doubts_without_a_fault_since_the_approval(run: Timed) -> None:
@@ -130,6 +135,13 @@ def doubts_what_was_only_rejected(run: Timed) -> None:
     run.show(5.0, 6.0, "no", "wire-6")
     run.fail(12.0, 12.5, FaultKind.CUT, run.served_by)
     run.refuse(12.0, 13.0, "no", rejection("wire-6"), code=IN_DOUBT)
+
+
+def doubts_what_is_approved_only_afterwards(run: Timed) -> None:
+    run.show(5.0, 6.0, "no", "wire-6")
+    run.fail(11.0, 40.0, FaultKind.FREEZE, run.served_by)
+    run.refuse(12.0, 13.0, "no", rejection("wire-6"), code=IN_DOUBT)
+    run.refuse(20.0, 21.0, "no", approval("wire-6"), code=IN_DOUBT)
 
 
 def answers_what_was_left_begun(run: Timed) -> None:
@@ -158,6 +170,7 @@ BROKEN = [
     (is_in_progress_after_its_answer, "refund-4", "what was decided stays decided"),
     (is_in_doubt_after_its_answer, "wire-2", "what was decided stays decided"),
     (is_rejected_after_it_expired, "pay-3", "what was decided stays decided"),
+    (expires_though_it_was_under_way_in_time, "pay-3", "what is under way does not expire"),
     (shows_a_card_again_in_a_run_that_is_repeated, "refund-4", "no pause without an open question"),
     (demands_an_answer_where_nothing_is_open, "pay-5", "no pause without an open question"),
     (wipes_a_card_when_it_is_looked_at, "refund-4", "nothing acknowledged is lost"),
@@ -171,6 +184,7 @@ BROKEN = [
     (doubts_because_of_a_fault_that_came_later, "wire-6", "a doubt has a cause"),
     (doubts_because_of_a_balancer, "wire-6", "a doubt has a cause"),
     (doubts_what_was_only_rejected, "wire-6", "a doubt has a cause"),
+    (doubts_what_is_approved_only_afterwards, "wire-6", "a doubt has a cause"),
     (answers_what_was_left_begun, "wire-1", "an unsafe call never runs again after a doubt"),
     (wires_what_was_left_begun, "wire-1", "an unsafe call never runs again after a doubt"),
     (wires_what_another_kill_left_begun, "wire-6", "an unsafe call never runs again after a doubt"),

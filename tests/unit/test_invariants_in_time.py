@@ -36,7 +36,7 @@ def fails_with_a_tool_that_a_freeze_kept_from_its_far_side(run: Timed) -> None:
     run.fail(17.2, 17.8, FaultKind.FREEZE, "b")
     error = replace(result("wire-6"), content="Error: nothing was wired.", is_error=True)
     run.served_by = "b"
-    run.send(17.0, 18.0, "failed", approval("wire-6"), results=(error,))
+    run.send(17.0, 18.0, "failed", approval("wire-6"), results=(error,), text="done")
 
 
 def looks_when_it_is_decided_and_not_over(run: Timed) -> None:
@@ -90,7 +90,7 @@ def asks_for_more_than_anybody_was_shown(run: Timed) -> None:
     run.show(16.0, 17.0, "more", "pay-6")
     run.answer(17.0, 18.0, "more", rejection("pay-6"))
     run.cut(18.0, 19.0, "more", intent=Intent.ASK)
-    run.send(20.0, 21.0, "more", code=REQUIRED)
+    run.send(20.0, 21.0, "more", code=REQUIRED, intent=None)
 
 
 def is_in_doubt_while_a_fault_fails_after_it_is_mended(run: Timed) -> None:
@@ -133,6 +133,22 @@ def is_told_nothing_by_a_host_that_is_full(run: Timed) -> None:
         )
 
 
+def wires_what_was_edited(run: Timed) -> None:
+    """It has no key: what it is an effect of is told by the arguments that were approved."""
+    edit = '{"invoice":"wire-6","payee":"Globex"}'
+    run.show(16.0, 17.0, "edit", "wire-6")
+    run.happen(17.5, "wire-6", arguments=edit)
+    run.answer(17.0, 18.0, "edit", approval("wire-6", arguments=edit))
+
+
+def asks_the_far_side_again_when_it_is_killed(run: Timed) -> None:
+    run.show(16.0, 17.0, "again", "pay-6")
+    run.happen(17.2, "pay-6", calls=2)
+    run.cut(17.0, 17.4, "again", approval("pay-6"))
+    run.fail(17.3, 20.0, FaultKind.KILL, step="after-effect", thread="again")
+    run.answer(18.0, 19.0, "again", approval("pay-6"), intent=Intent.AGAIN, is_replay=True)
+
+
 LEGAL = [
     looks_while_it_is_carried_out,
     looks_before_it_is_shown,
@@ -151,6 +167,8 @@ LEGAL = [
     settles_before_it_is_killed,
     is_killed_in_a_pause_of_two_calls,
     is_told_nothing_by_a_host_that_is_full,
+    wires_what_was_edited,
+    asks_the_far_side_again_when_it_is_killed,
 ]
 
 

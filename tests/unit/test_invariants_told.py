@@ -29,7 +29,7 @@ def pays_what_it_said_had_failed(run: Timed) -> None:
     """A tool that does not know leaves it open."""
     run.show(16.0, 17.0, "failed", "pay-6")
     error = replace(result("pay-6"), content="Error: failed.", is_error=True)
-    run.send(17.0, 18.0, "failed", approval("pay-6"), results=(error,))
+    run.send(17.0, 18.0, "failed", approval("pay-6"), results=(error,), text="done")
     run.happen(17.5, "pay-6")
 
 
@@ -93,7 +93,7 @@ def never_shows_a_page_again(run: Timed) -> None:
 def refunds_what_it_said_was_rolled_back(run: Timed) -> None:
     run.show(16.0, 17.0, "failed", "refund-6")
     error = replace(result("refund-6"), content="Error: failed.", is_error=True)
-    run.send(17.0, 18.0, "failed", approval("refund-6"), results=(error,))
+    run.send(17.0, 18.0, "failed", approval("refund-6"), results=(error,), text="done")
     run.happen(None, "refund-6")
 
 
@@ -102,11 +102,11 @@ def tells_a_definite_outage(run: Timed) -> None:
 
 
 def fails_with_http_500(run: Timed) -> None:
-    run.send(10.0, 11.0, "moved", code="HTTP 500", status=500)
+    run.send(10.0, 11.0, "moved", code="HTTP 500", status=500, intent=None)
 
 
 def answers_with_a_code_that_nobody_knows(run: Timed) -> None:
-    run.refuse(10.0, 11.0, "moved", code="INTERNAL_ERROR")
+    run.refuse(10.0, 11.0, "moved", code="INTERNAL_ERROR", intent=None)
 
 
 def answers_a_forgery(run: Timed) -> None:
@@ -114,14 +114,34 @@ def answers_a_forgery(run: Timed) -> None:
 
 
 def knows_a_forgery(run: Timed) -> None:
-    run.refuse(37.0, 37.5, "attacked", approval("pay-9"), code=EXPIRED, intent=Intent.FORGE)
+    run.refuse(37.0, 37.5, "attacked", approval("pay-9"), code=EXPIRED, intent=None)
 
 
 def tells_an_intruder_that_it_is_busy_with_it(run: Timed) -> None:
-    run.refuse(37.0, 37.5, "attacked", approval("pay-5"), code=IN_PROGRESS, scope="mallory", intent=Intent.INTRUDE)
+    run.refuse(37.0, 37.5, "attacked", approval("pay-5"), code=IN_PROGRESS, scope="mallory", intent=None)
+
+
+def shows_a_card_to_an_intruder(run: Timed) -> None:
+    run.send(37.2, 37.6, "attacked", scope="mallory", intent=Intent.LOOK, cards=(card("pay-5"),))
+
+
+def shows_a_result_on_the_page_of_an_intruder(run: Timed) -> None:
+    run.send(37.0, 37.5, "two", scope="mallory", intent=Intent.LOOK, page=(result("refund-4"),))
+
+
+def refuses_to_show_a_page_that_is_busy(run: Timed) -> None:
+    run.send(40.0, 41.0, "two", intent=Intent.LOOK, code=IN_PROGRESS)
+
+
+def shows_a_card_with_other_arguments(run: Timed) -> None:
+    run.show(16.0, 17.0, "open", "pay-6")
+    run.show(18.0, 19.0, "open", "pay-6", arguments="{}")
+    run.answer(20.0, 21.0, "open", rejection("pay-6"))
 
 
 BROKEN = [
+    (refuses_to_show_a_page_that_is_busy, "", "a refusal fits what was sent"),
+    (shows_a_card_with_other_arguments, "pay-6", "a card stays as it was shown"),
     (pays_what_it_said_had_failed, "pay-6", "a definite refusal has no effect"),
     (tells_of_a_failure_where_nothing_failed, "pay-6", "a definite refusal has no effect"),
     (tells_a_result_before_its_effect, "pay-6", "an answered approval has its effect"),
@@ -141,6 +161,8 @@ BROKEN = [
     (answers_with_a_code_that_nobody_knows, "", "every reply is one that clients know"),
     (answers_a_forgery, "pay-9", "a forged answer is told nothing"),
     (knows_a_forgery, "pay-9", "a forged answer is told nothing"),
+    (shows_a_card_to_an_intruder, "pay-5", "other scopes and threads see nothing"),
+    (shows_a_result_on_the_page_of_an_intruder, "refund-4", "other scopes and threads see nothing"),
     (tells_an_intruder_that_it_is_busy_with_it, "pay-5", "other scopes and threads see nothing"),
 ]
 

@@ -164,7 +164,9 @@ def test_every_rule_of_the_checker_has_something_to_look_at() -> None:
     ],
     ids=["empty", "one POST without a reply", "a reply to nothing", "faults only"],
 )
-def test_a_history_with_next_to_nothing_in_it_has_a_report(history: list[Sent | Replied | Fault], tmp_path: Path) -> None:
+def test_a_history_with_next_to_nothing_in_it_has_a_report(
+    history: list[Sent | Replied | Fault], tmp_path: Path
+) -> None:
     verdict: Verdict = check(history, [], EXPECTED, is_bank_reached=False)
     run = ChaosRun({}, history, [], verdict)
     assert "FAILED" in spoken(written(run, tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,10 +26,18 @@ def troubles(*events: Event) -> Troubles:
     return Troubles.of(sorted(events, key=lambda event: event.at))
 
 
-def asked(at: float = APPROVED_AT, replica: str = "a", *, thread: str = "hit", **reply: object) -> Exchange:
+def asked(
+    at: float = APPROVED_AT,
+    replica: str = "a",
+    *,
+    thread: str = "hit",
+    names: Sequence[str] = ("wire-1",),
+    **reply: object,
+) -> Exchange:
     """Approve something at a replica; the stream was cut, if nothing else is said."""
     replied = Replied(at + 1.0, "r", is_cut=not reply, replica=replica)
-    return Exchange(Sent(at, "r", "alice", thread, (approval("wire-1"),)), replace(replied, **reply))  # type: ignore[arg-type]  # fields of Replied
+    sent = Sent(at, "r", "alice", thread, tuple(map(approval, names)))
+    return Exchange(sent, replace(replied, **reply))  # type: ignore[arg-type]  # fields of Replied
 
 
 def cause(found: Troubles, *requests: Exchange) -> Cause | None:
@@ -50,10 +59,19 @@ def test_a_kill_at_a_known_step_explains_the_doubt_of_the_runs_it_hit_there(step
     hit = Fault(12.0, "a", kind=KILLED, step=step, thread="hit", elsewhere=(("beside", step),))
     found = troubles(hit, Mended(14.0, "a", KILLED))
 
-    assert [cause(found, asked(thread=thread)) for thread in ("hit", "beside")] == [expected, expected]
+    pair = ("wire-1", "pay-1")
+    assert [cause(found, asked(thread=thread, names=pair)) for thread in ("hit", "beside")] == [expected, expected]
     assert cause(found, asked(thread="another")) is None, "it is known whom it hit"
     assert found.cause_of_doubt([asked(13.0)], 13.0, DOUBTED_AT) is None, "it was approved later"
     assert found.cause_of_doubt([asked()], APPROVED_AT, 11.5) is None, "it was in doubt before"
+
+
+@pytest.mark.parametrize("step", ["before-begin", "after-settle"])
+def test_of_one_call_alone_nothing_was_begun_right_before_its_begin_nor_after_its_settle(step: str) -> None:
+    found = troubles(Fault(12.0, "a", kind=KILLED, step=step, thread="hit", elsewhere=(("beside", step),)))
+
+    assert cause(found, asked()) is None
+    assert cause(found, asked(thread="beside")) is Cause.HIT, "of it, only the last step is known"
 
 
 def test_a_freeze_of_its_run_explains_a_doubt_whatever_the_step() -> None:
@@ -72,6 +90,37 @@ def test_who_left_before_the_kill_was_not_cut_by_it() -> None:
     found = troubles(Fault(10.5, "a", kind=KILLED), Mended(12.5, "a", KILLED))
 
     assert cause(found, asked(is_cut=True, has_left=True)) is Cause.NEAR
+
+
+@pytest.mark.parametrize(
+    ("fault", "reply", "expected"),
+    [
+        (Fault(10.5, "a", kind=KILLED), {}, Cause.HIT),
+        (Fault(10.5, "a", kind=KILLED), {"is_cut": False, "code": RUN_FAILED}, Cause.NEAR),
+        (Fault(10.5, "a", kind=FROZEN), {}, Cause.NEAR),
+        (Fault(10.5 - KILL_AFTERMATH_SECONDS, "a", kind=KILLED, done_at=10.5), {}, Cause.HIT),
+        (Fault(10.5, "a", kind=KILLED, step="before-effect", thread="another"), {}, None),
+    ],
+)
+def test_only_a_kill_at_random_that_cut_its_stream_has_hit_it(
+    fault: Fault, reply: dict[str, object], expected: Cause | None
+) -> None:
+    assert cause(troubles(fault), asked(**{"is_cut": True, **reply})) is expected  # type: ignore[arg-type]  # fields of Replied
+
+
+def test_a_stream_that_is_cut_long_after_a_kill_was_not_cut_by_it() -> None:
+    cut = asked()
+    late = replace(cut, replied=replace(cut.replied, at=10.5 + KILL_AFTERMATH_SECONDS + 0.1))
+
+    assert cause(troubles(Fault(10.5, "a", kind=KILLED)), late) is Cause.NEAR
+
+
+def test_a_failure_counts_from_the_approval_on_and_while_it_was_asked_for() -> None:
+    assert cause(troubles(Fault(7.0, "a", kind=KILLED)), asked(5.0, code=RUN_FAILED)) is None, "before the approval"
+    assert cause(troubles(Fault(15.0, "a", kind=KILLED)), asked(20.0, code=RUN_FAILED)) is None, "before it was sent"
+    assert cause(troubles(Fault(12.0, "a", kind=FROZEN)), asked(DOUBTED_AT + 1.0, code=RUN_FAILED)) is None, (
+        "afterwards"
+    )
 
 
 def test_a_kill_at_random_may_come_as_late_as_it_is_known_to_be_done() -> None:
@@ -97,6 +146,10 @@ def test_a_fault_is_over_with_the_first_mending_that_came_when_it_was_done() -> 
     [found] = troubles(Fault(8.5, "a", kind=FROZEN, done_at=9.5), *of_others, *mendings).all
 
     assert found.mended_at == 12.0
+
+
+def test_a_fault_that_is_never_mended_explains_nothing_at_another_replica() -> None:
+    assert cause(troubles(Fault(12.0, "b", kind=FROZEN))) is None
 
 
 def test_a_fault_of_no_kind_is_never_over_and_strikes_all() -> None:
@@ -169,5 +222,6 @@ def test_something_was_met_only_while_it_was_asked_for() -> None:
     found = troubles(Fault(12.0, "a", kind=KILLED, step="before-claim", thread="hit"))
 
     assert found.have_met([asked()], APPROVED_AT, DOUBTED_AT)
+    assert found.have_met([asked(replica="b")], APPROVED_AT, DOUBTED_AT), "its run was hit at another"
     assert not found.have_met([asked()], APPROVED_AT, 11.0)
     assert not found.have_met([asked(replica="b", thread="another")], APPROVED_AT, DOUBTED_AT)
