@@ -42,7 +42,7 @@ _AFTERMATHS = {
     FaultKind.SLOW_STORE: STORE_AFTERMATH_SECONDS,
 }
 _MAY_HAVE_RUN = frozenset({IN_DOUBT, RUN_FAILED, STORE_UNAVAILABLE})
-"""Refusals by a replica that may have carried the run out until then. All others say that it is not there."""
+"""Refusals by a replica that may still carry the run out. All others say that it does not, or not any more."""
 
 
 class Cause(Enum):
@@ -190,15 +190,13 @@ def _has_cut(trouble: Trouble, each: Exchange, since: float) -> bool:
 
 def _may_have_met(trouble: Trouble, each: Exchange, ends_at: float, since: float, until: float) -> bool:
     reply = each.replied
-    may_have_run = not reply.is_replay and (reply.code is None or reply.code in _MAY_HAVE_RUN)
+    if reply.is_replay or not trouble.strikes(reply.replica):
+        return False
+    # Who refused may have failed before that: a run that was frozen is told, when it goes on, that another has it.
+    may_have_run = reply.code is None or reply.code in _MAY_HAVE_RUN
+    was_there_until = until if may_have_run else min(until, reply.at)
     begins_at = max(since, each.sent.at)
-    return (
-        may_have_run
-        and trouble.strikes(reply.replica)
-        and each.sent.at <= until
-        and trouble.fault.at <= until
-        and ends_at >= begins_at
-    )
+    return each.sent.at <= until and trouble.fault.at <= was_there_until and ends_at >= begins_at
 
 
 def _troubles(history: Sequence[Event]) -> Iterator[Trouble]:

@@ -171,6 +171,13 @@ def test_a_replica_that_carried_nothing_out_leaves_no_doubt(reply: dict[str, obj
     assert cause(troubles(Fault(12.0, "a", kind=KILLED)), request) is None
 
 
+def test_a_run_that_was_frozen_and_is_told_that_another_has_it_may_have_left_a_doubt() -> None:
+    found = troubles(Fault(10.5, "a", kind=FROZEN), Mended(19.0, "a", FROZEN))
+    frozen = replace(asked(), replied=Replied(19.1, "r", code=IN_PROGRESS, replica="a"))
+
+    assert cause(found, frozen) is Cause.NEAR
+
+
 def test_a_replica_that_failed_with_the_run_may_have_left_it_in_doubt() -> None:
     assert cause(troubles(Fault(12.0, "a", kind=KILLED)), asked(code=RUN_FAILED)) is Cause.NEAR
 
