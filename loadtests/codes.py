@@ -52,4 +52,6 @@ def _may_keep_busy(other: Exchange, each: Exchange) -> bool:
         return False
     reply = other.replied
     has_no_end = reply.is_cut or reply.code in FAILED or reply.code == IN_DOUBT
-    return has_no_end or (reply.code is None and reply.at >= each.sent.at)
+    # It may be told itself, in the end, that another one has the thread: as a run that was frozen is.
+    outlasts = other.sent.at <= each.sent.at and reply.at >= each.replied.at
+    return has_no_end or (reply.code is None and reply.at >= each.sent.at) or (reply.code in BUSY and outlasts)

@@ -51,6 +51,10 @@ def is_expired_for_one_who_waits_since(run: Timed) -> None:
     run.refuse(39.9, 40.9, "late", approval("pay-3"), code=IN_PROGRESS)
 
 
+def is_in_progress_when_its_time_is_over_and_expires(run: Timed) -> None:
+    run.refuse(40.1, 40.3, "late", approval("pay-3"), code=IN_PROGRESS)
+
+
 def is_carried_out_after_a_definite_refusal(run: Timed) -> None:
     run.show(16.0, 17.0, "busy", "wire-6")
     run.refuse(17.0, 17.5, "busy", approval("wire-6"), code="THREAD_BUSY", definite=True)
@@ -156,6 +160,7 @@ LEGAL = [
     looks_when_it_is_decided_and_not_over,
     looks_when_its_time_is_over,
     is_expired_for_one_who_waits_since,
+    is_in_progress_when_its_time_is_over_and_expires,
     is_carried_out_after_a_definite_refusal,
     is_refused_definitely_while_the_effect_is_on_its_way,
     is_only_known_from_a_replay,
