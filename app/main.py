@@ -14,6 +14,7 @@ from agent_framework_ag_ui import add_agent_framework_fastapi_endpoint
 from fastapi import Depends, FastAPI
 from sse_starlette.sse import AppStatus
 
+from app import upstream
 from app.agents.models import make_model
 from app.agents.payments import build_agent
 from app.assembly import approval_authority, run_limits
@@ -53,6 +54,7 @@ def create_app(
     `metrics` None: what is counted goes to the process's own OpenTelemetry provider.
     """
     counted = metrics or Metrics()
+    upstream.share_histograms()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -7,6 +7,7 @@
 - the error that arguments changed after their approval: a public name for it.
 - the members of a middleware bundle: a public name for them.
 - the encoding of checkpoints: public names for it, which every storage but upstream's own needs.
+- the histograms of agents and clients: one for all of a process.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from ag_ui.core import BaseEvent, CustomEvent, EventType, RunFinishedEvent
-from agent_framework import Agent, Content, MiddlewareBundle
+from agent_framework import Agent, Content, MiddlewareBundle, observability
 from agent_framework._serialization import make_json_safe
 from agent_framework._tools import _FunctionArgumentsChangedAfterApproval
 from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
@@ -68,6 +70,18 @@ class Asked:
     is_hosted: bool
     server_label: str | None
     upstream: Json
+
+
+def share_histograms() -> None:
+    """Let all agents and clients of this process use the same two histograms. May be called again.
+
+    agent-framework-core 1.23.0 asks for a meter and its instruments with each agent, and hosts build an agent for each
+    request. Until a provider is set, the OpenTelemetry API keeps every one of them for good: some 2 kB a request.
+    """
+    for name in ("_get_duration_histogram", "_get_token_usage_histogram"):
+        made = getattr(observability, name)
+        if not hasattr(made, "cache_info"):
+            setattr(observability, name, cache(made))
 
 
 def scope_of(input_data: Mapping[str, Any]) -> str | None:

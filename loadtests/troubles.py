@@ -109,10 +109,7 @@ class Troubles:
         """
         hits = self._hits(asked, since, until)
         is_single = all(_approves(other) <= 1 for other in asked)
-        if any(
-            _may_leave_doubt(each, step, asked, is_single=is_single) or each.fault.kind is not FaultKind.KILL
-            for each, step in hits
-        ):
+        if any(_may_leave_doubt(each, step, asked, is_single=is_single) for each, step in hits):
             return Cause.HIT
         if any(_has_cut(each, other, since) for each in self.all for other in asked if other.sent.at <= until):
             return Cause.HIT

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from loadtests.history import Intent
+from loadtests.history import FaultKind, Intent
 from loadtests.invariants import violations
-from loadtests.threads import CONFLICT, EXPIRED
+from loadtests.threads import CONFLICT, EXPIRED, IN_PROGRESS
 from tests.unit.forged import Timed, approval, chaos_run, rejection
 
 EDITED = '{"invoice":"edited"}'
@@ -37,6 +37,11 @@ def conflicts_with_what_somebody_else_had_sent(run: Timed) -> None:
     run.answer(20.0, 21.0, "claimed", rejection("pay-6"), intent=Intent.AGAIN, is_replay=True)
 
 
+def expires_for_one_who_had_asked_before_another_was_under_way(run: Timed) -> None:
+    run.refuse(98.0, 101.0, "claimed", approval("pay-6"), code=EXPIRED)
+    run.refuse(98.5, 99.0, "claimed", approval("pay-6"), code=IN_PROGRESS)
+
+
 def is_approved_in_two_ways_at_once(run: Timed) -> None:
     """The one that was taken is executed."""
     run.refuse(18.0, 19.0, "claimed", approval("pay-6"), code=CONFLICT)
@@ -49,6 +54,7 @@ def is_approved_in_two_ways_at_once(run: Timed) -> None:
     [
         is_told_twice_that_it_expired,
         conflicts_with_what_somebody_else_had_sent,
+        expires_for_one_who_had_asked_before_another_was_under_way,
         is_approved_in_two_ways_at_once,
     ],
 )
@@ -105,3 +111,35 @@ def test_one_decision_counts_and_no_reply_says_otherwise(
     found = [(each.approval, each.rule) for each in violations(run.history, run.effects)]
 
     assert found == [("pay-6", rule)]
+
+
+@pytest.mark.parametrize(
+    ("step", "hit_at", "had_begun"),
+    [
+        ("before-claim", 19.0, False),
+        ("after-reserve", 19.0, False),
+        ("after-claim", 19.0, True),
+        ("before-effect", 19.0, True),
+        ("after-claim", 100.5, False),
+    ],
+)
+def test_a_decision_whose_run_was_hit_when_it_had_its_claim_was_recorded_and_does_not_expire(
+    run: Timed, step: str, hit_at: float, had_begun: bool
+) -> None:
+    run.cut(18.0, 19.5, "claimed", approval("pay-6"))
+    run.fail(hit_at, hit_at + 2.0, FaultKind.KILL, step=step, thread="claimed")
+    expires(run)
+
+    expected = ["what is under way does not expire"] if had_begun else []
+    assert [each.rule for each in violations(run.history, run.effects)] == expected
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_was_under_way_in_time_expires_only_if_its_replica_failed(run: Timed, is_killed: bool) -> None:
+    run.refuse(18.5, 19.0, "claimed", approval("pay-6"), code=IN_PROGRESS)
+    if is_killed:
+        run.fail(19.2, 22.0, FaultKind.KILL, step="before-claim", thread="claimed")
+    expires(run)
+
+    expected = [] if is_killed else ["what is under way does not expire"]
+    assert [each.rule for each in violations(run.history, run.effects)] == expected

@@ -76,6 +76,7 @@ def test_who_is_alone_in_a_thread_is_not_told_that_it_is_busy(code: str) -> None
         (refused(CONFLICT, at=4.0, seconds=2.0), False),
         (refused(IN_PROGRESS, at=4.0, seconds=9.0), True),
         (refused(IN_PROGRESS, at=4.0, seconds=1.5), False),
+        (refused(IN_PROGRESS, at=5.5, seconds=2.5), False),
         (refused(None, intent=Intent.LOOK, at=4.0, seconds=2.0), False),
         (refused(None, at=1.0, is_cut=True), True),
         (refused(RUN_FAILED, at=1.0), True),

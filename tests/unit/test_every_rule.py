@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from loadtests.doubts import NEAR_FEW
 from loadtests.failing import FEW
+from loadtests.history import FaultKind
 from loadtests.invariants import REPLY_RULES, RULES, RUN_RULES, judged, violations
 from tests.unit import test_invariants, test_invariants_broken_in_time, test_invariants_told
-from tests.unit.forged import Timed, chaos_run, doubts_nearby
+from tests.unit.forged import Timed, approval, chaos_run, doubts_nearby, result
 
 
 def doubts_whatever_fails_nearby() -> Timed:
@@ -24,7 +26,19 @@ def cuts_streams_though_nothing_fails() -> Timed:
     return run
 
 
+def tells_again_and_again_that_a_call_failed() -> Timed:
+    run = chaos_run()
+    run.fail(200.0, 300.0, FaultKind.FREEZE, run.served_by)
+    for number in range(FEW + 1):
+        name, thread = f"wire-{number}0", f"failed-{number}"
+        failed = replace(result(name), content="Error: nothing was wired.", is_error=True)
+        run.show(201.0, 202.0, thread, name)
+        run.send(203.0, 204.0, thread, approval(name), results=(failed,), text="done")
+    return run
+
+
 BROKEN_BY_RUNS = [
+    (tells_again_and_again_that_a_call_failed, "a failure has a cause"),
     (doubts_whatever_fails_nearby, "doubts are rare"),
     (cuts_streams_though_nothing_fails, "a failure has a cause"),
 ]
